@@ -1,0 +1,4 @@
+//! (stub)
+
+mod attempt;
+pub(crate) use attempt::*;
