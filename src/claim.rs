@@ -1,1 +1,263 @@
-//! (stub)
+//! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
+//! posts nothing.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::envelope::Row;
+use crate::store::{ClaimRequest, Claimed, Store, StoreError};
+use crate::telemetry::metrics;
+
+/// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
+const GATHER: Duration = Duration::from_millis(10);
+/// How long one wait may last before the loop shows that it lives.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
+pub(crate) struct Claim {
+    pub(crate) lease: Lease,
+    pub(crate) times: Times,
+    pub(crate) row: Result<Row, BrokenRow>,
+    pub(crate) slot: Slot,
+}
+
+/// A row that could not be decoded; it can only be quarantined.
+pub(crate) struct BrokenRow {
+    pub(crate) column: String,
+}
+
+/// The right to settle one row. It ends by this process's monotonic clock, counted from before the claim was sent, so
+/// that it never outlives the database's own end of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub(crate) row_id: i64,
+    pub(crate) token: Arc<str>,
+    pub(crate) ends: Instant,
+}
+
+impl Lease {
+    /// Whether an attempt of this length, and its settling, still fit. If not, the row must be given back unattempted.
+    pub(crate) fn fits(&self, now: Instant, budget: Duration) -> bool {
+        now + budget + SETTLE_RESERVE <= self.ends
+    }
+}
+
+/// What of a lease is kept for settling. Less than `config::LEASE_MARGIN`, so that a fresh lease always fits one attempt.
+const SETTLE_RESERVE: Duration = Duration::from_secs(2);
+
+/// The row's own times, as monotonic moments of this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// When the row became due.
+    pub(crate) due_for: Duration,
+    pub(crate) claimed: Instant,
+    pub(crate) since_first_attempt: Duration,
+    /// No attempt starts after this.
+    pub(crate) retry_until: Instant,
+}
+
+impl Times {
+    pub(crate) fn visible_for(&self, now: Instant) -> Duration {
+        self.due_for + now.saturating_duration_since(self.claimed)
+    }
+}
+
+/// The slots of this process, and who holds them.
+pub(crate) struct Slots {
+    limits: Limits,
+    free: Arc<Semaphore>,
+    bytes: AtomicUsize,
+    destinations: Mutex<HashMap<Arc<str>, Destination>>,
+    freed: Notify,
+    /// Whether the last claim left rows behind only because their destination had its share.
+    limited: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) slots: usize,
+    pub(crate) per_destination: usize,
+    pub(crate) claim_batch: usize,
+    pub(crate) max_in_flight_bytes: usize,
+    pub(crate) lease: Duration,
+}
+
+#[derive(Default)]
+struct Destination {
+    in_flight: usize,
+    parked_until: Option<Instant>,
+}
+
+/// One row's place among the slots; dropping it makes room.
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    destination: Arc<str>,
+    bytes: usize,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let mut destinations = self.slots.lock();
+        if let Some(destination) = destinations.get_mut(&self.destination) {
+            destination.in_flight -= 1;
+            if destination.in_flight == 0 && destination.parked_until.is_none() {
+                destinations.remove(&self.destination);
+            }
+        }
+        drop(destinations);
+        self.slots.freed.notify_one();
+    }
+}
+
+impl Slot {
+    /// Leaves this row's destination out of every claim for a while, as its Retry-After asked.
+    pub(crate) fn park(&self, until: Instant) {
+        let mut destinations = self.slots.lock();
+        let destination = destinations.entry(self.destination.clone()).or_default();
+        destination.parked_until = destination.parked_until.max(Some(until));
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(limits: Limits) -> Arc<Slots> {
+        Arc::new(Slots {
+            limits,
+            free: Arc::new(Semaphore::new(limits.slots)),
+            bytes: AtomicUsize::new(0),
+            destinations: Mutex::new(HashMap::new()),
+            freed: Notify::new(),
+            limited: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Destination>> {
+        // A panic while it is held leaves counters that are at worst too high; going on is better than stopping.
+        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.limits.slots - self.free.available_permits()
+    }
+
+    /// Resolves when every slot is free.
+    pub(crate) async fn drained(&self) {
+        let all = u32::try_from(self.limits.slots).unwrap_or(u32::MAX);
+        let _ = self.free.acquire_many(all).await;
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limits.slots
+    }
+
+    /// Resolves when a destination that was at its cap has room again; never if none was. Without this a backlog for
+    /// one destination would move only as often as an idle daemon polls.
+    pub(crate) async fn room_made(&self) {
+        if !self.limited.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        self.freed.notified().await;
+    }
+
+    /// The destinations that have less than the default room, with what they have left; parked ones have none.
+    fn rooms(&self, now: Instant) -> (Vec<String>, Vec<i32>) {
+        let mut destinations = self.lock();
+        destinations.retain(|_, destination| {
+            if destination.parked_until.is_some_and(|until| until <= now) {
+                destination.parked_until = None;
+            }
+            destination.in_flight > 0 || destination.parked_until.is_some()
+        });
+        metrics::destinations_parked(destinations.values().filter(|one| one.parked_until.is_some()).count());
+        let room = |destination: &Destination| match destination.parked_until {
+            Some(_) => 0,
+            None => self.limits.per_destination.saturating_sub(destination.in_flight),
+        };
+        destinations.iter().map(|(name, one)| (name.to_string(), room(one) as i32)).unzip()
+    }
+
+    /// Permits for up to one batch: waits for the first, then briefly for more. `None` if nothing came free in time.
+    async fn gather(&self) -> Option<Vec<OwnedSemaphorePermit>> {
+        let first = tokio::time::timeout(PATIENCE, self.free.clone().acquire_owned()).await.ok()?.ok()?;
+        let batch = self.limits.claim_batch.min(self.limits.slots);
+        let wanted = batch.min(self.limits.slots.div_ceil(4));
+        if self.free.available_permits() + 1 < wanted {
+            let _ = tokio::time::timeout(GATHER, self.free.acquire_many(wanted as u32 - 1)).await;
+        }
+        let mut permits = vec![first];
+        while permits.len() < batch {
+            let Ok(permit) = self.free.clone().try_acquire_owned() else { break };
+            permits.push(permit);
+        }
+        Some(permits)
+    }
+
+    /// Claims what fits now. `None` means that no room came free while it waited; empty, that nothing was due.
+    pub(crate) async fn claim(self: &Arc<Self>, store: &Store) -> Result<Option<Vec<Claim>>, StoreError> {
+        let Some(mut permits) = self.gather().await else { return Ok(None) };
+        let held = self.bytes.load(Ordering::Relaxed);
+        let room = self.limits.max_in_flight_bytes.saturating_sub(held);
+        if room == 0 {
+            let _ = tokio::time::timeout(PATIENCE, self.freed.notified()).await;
+            return Ok(None);
+        }
+        let asked_at = Instant::now();
+        let (destinations, rooms) = self.rooms(asked_at);
+        let token: Arc<str> = fresh_token().into();
+        let request = ClaimRequest {
+            rows: permits.len() as i64,
+            bytes: room as i64,
+            token: &token,
+            lease: self.limits.lease,
+            destinations: &destinations,
+            rooms: &rooms,
+            default_room: self.limits.per_destination as i32,
+        };
+        let rows = store.claim_due(&request).await?;
+        let lease_ends = asked_at + self.limits.lease;
+        let claims: Vec<Claim> = rows
+            .into_iter()
+            .filter_map(|row| Some(self.take(row, &token, asked_at, lease_ends, permits.pop()?)))
+            .collect();
+        let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
+        self.limited.store(self.lock().values().any(full), Ordering::Relaxed);
+        Ok(Some(claims))
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        claimed: Claimed,
+        token: &Arc<str>,
+        asked_at: Instant,
+        ends: Instant,
+        permit: OwnedSemaphorePermit,
+    ) -> Claim {
+        let destination: Arc<str> = claimed.destination.as_str().into();
+        let bytes = claimed.row.as_ref().map_or(0, |row| row.encrypted_body.len());
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.lock().entry(destination.clone()).or_default().in_flight += 1;
+        Claim {
+            lease: Lease { row_id: claimed.id, token: token.clone(), ends },
+            times: Times {
+                due_for: claimed.due_for,
+                claimed: asked_at,
+                since_first_attempt: claimed.since_first_attempt,
+                retry_until: asked_at + claimed.horizon_left,
+            },
+            row: claimed.row.map_err(|column| BrokenRow { column }),
+            slot: Slot { slots: self.clone(), destination, bytes, _permit: permit },
+        }
+    }
+}
+
+/// 128 random bits as 32 lowercase hex digits, the form that the SDK's workers write.
+fn fresh_token() -> String {
+    let bytes = crate::secret::random::<16>();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

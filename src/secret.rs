@@ -28,3 +28,17 @@ impl std::fmt::Debug for Secret {
         f.write_str("[secret]")
     }
 }
+
+/// Fresh random bytes from the operating system; never from a generator that a snapshot of this machine would repeat.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0u8; N];
+    let filled = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
+    // getrandom(2) does not fail once the kernel has booted; without randomness no key or nonce would be safe.
+    filled.expect("the operating system gives random bytes");
+    bytes
+}
+
+/// A random number in [0, 1), for jitter.
+pub(crate) fn random_unit() -> f64 {
+    (u64::from_le_bytes(random()) >> 11) as f64 / (1u64 << 53) as f64
+}

@@ -1,5 +1,106 @@
-//! (stub)
+//! The command line: what each command takes, and what its exit code means. The only place with `anyhow`.
 
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+mod check;
+mod demo;
+mod exit;
+mod keygen;
+mod migrate;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, Sources};
+pub(crate) use exit::Failure;
+
+/// Delivers webhooks from a Postgres outbox: exactly the bytes that were committed, signed, at least once.
+///
+/// The host application writes sealed rows in its own transactions; outboxd claims them under leases, signs each
+/// attempt (RFC 9421), posts to addresses it has checked, and settles the rows. Any number of replicas may run.
+///
+/// Start here:  outboxd keygen envelope --out envelope.key
+///              outboxd keygen ed25519 --out signing.pem --jwk signing.jwk.json
+///              outboxd migrate --config outboxd.toml
+///              outboxd check --config outboxd.toml
+///              outboxd run --config outboxd.toml
+#[derive(Parser)]
+#[command(name = "outboxd", version, verbatim_doc_comment, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 69 database unreachable, 70 internal error, \
+                          71 refused by the operating system, 77 no permission, 78 configuration or schema cannot be used.";
+
+#[derive(clap::Args)]
+struct SourceArgs {
+    /// Configuration file (TOML). Every key and its default: outboxd config
+    #[arg(long, short, global = true, value_name = "FILE", env = "OUTBOXD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Overrides one setting, for example --set delivery.slots=64. May be repeated.
+    #[arg(long, global = true, value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
+    Run,
+    /// Create or update the tables that the host and the daemon share.
+    Migrate(migrate::Args),
+    /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
+    Check,
+    /// Make an encryption key or a signing key.
+    Keygen(keygen::Args),
+    /// Print the default configuration: every key, its unit, its default and what it is for.
+    Config,
+    /// See it work: a throwaway Postgres, buyers on loopback and 2,000 webhooks, all removed afterwards.
+    Demo(demo::Args),
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    match dispatch(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("outboxd: {}", failure.message());
+            failure.code().into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
+    match cli.command {
+        Command::Run => run::run(sources),
+        Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
+        Command::Check => check::run(&sources),
+        Command::Keygen(args) => keygen::run(args).map_err(Failure::from),
+        Command::Config => {
+            print!("{}", crate::config::DEFAULTS);
+            Ok(())
+        }
+        Command::Demo(args) => demo::run(args),
+    }
+}
+
+/// The runtime that a command with I/O runs in.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => Err(Failure::system(format!("cannot start worker threads: {error}"))),
+    }
 }

@@ -1,1 +1,137 @@
-//! (stub)
+//! Configuration: layers in, validated final values out. Decides no behaviour; opens no socket.
+
+mod layers;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
+pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Settings, Signing, Sweep};
+
+use crate::secret::Secret;
+
+/// What a lease needs beyond the attempt itself: settling, and the clocks' disagreement.
+pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// One connection for each loop that may wait for Postgres at the same time: claim, settle, sweep, probe.
+const LOOPS: usize = 4;
+
+/// Settings that fit together, and the secrets that the environment gave.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) settings: Settings,
+    pub(crate) secrets: EnvironmentSecrets,
+}
+
+/// A configuration that cannot be run with. Each variant prints one sentence that names the key and what it takes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read the configuration file {path}: {reason}", path = path.display())]
+    File { path: PathBuf, reason: String },
+    #[error("{0}")]
+    Flag(String),
+    #[error("{0}")]
+    Environment(String),
+    #[error("{key}{origin}: {problem}")]
+    Shape { key: String, origin: String, problem: String },
+    #[error("{key} {problem}; accepted: {accepted}")]
+    Value { key: &'static str, problem: String, accepted: String },
+    #[error("{key}: {path}: {problem}", path = path.display())]
+    SecretFile { key: &'static str, path: PathBuf, problem: String },
+}
+
+impl Config {
+    pub(crate) fn load(sources: &Sources) -> Result<Config, ConfigError> {
+        let (settings, secrets) = layers::load(sources)?;
+        validate(&settings)?;
+        Ok(Config { settings, secrets })
+    }
+}
+
+fn refuse<T>(key: &'static str, problem: impl Into<String>, accepted: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key, problem: problem.into(), accepted: accepted.into() })
+}
+
+fn validate(settings: &Settings) -> Result<(), ConfigError> {
+    let delivery = &settings.delivery;
+    let least_lease = settings.egress.attempt_timeout + LEASE_MARGIN;
+    if delivery.lease < least_lease {
+        return refuse(
+            "delivery.lease",
+            format!(
+                "is {}, shorter than one attempt (egress.attempt_timeout) and its settling need",
+                humantime::format_duration(delivery.lease)
+            ),
+            format!("at least {}", humantime::format_duration(least_lease)),
+        );
+    }
+    if settings.database.pool_size < LOOPS {
+        return refuse(
+            "database.pool_size",
+            format!("is {}, fewer connections than the loops need", settings.database.pool_size),
+            format!("{LOOPS} to 1000"),
+        );
+    }
+    range("delivery.slots", delivery.slots, 1, 10_000)?;
+    range("delivery.per_destination", delivery.per_destination, 1, 10_000)?;
+    range("delivery.claim_batch", delivery.claim_batch, 1, 1_000)?;
+    range("delivery.max_in_flight_bytes", delivery.max_in_flight_bytes, 16 << 20, 64 << 30)?;
+    span("egress.attempt_timeout", settings.egress.attempt_timeout, 100, 600_000)?;
+    span("delivery.lease", delivery.lease, 1_000, 3_600_000)?;
+    span("delivery.poll_interval", delivery.poll_interval, 10, 60_000)?;
+    span("delivery.drain_timeout", delivery.drain_timeout, 0, 3_600_000)?;
+    span("database.connect_timeout", settings.database.connect_timeout, 100, 60_000)?;
+    span("database.statement_timeout", settings.database.statement_timeout, 100, 600_000)?;
+    span("sweep.expire_interval", settings.sweep.expire_interval, 100, 3_600_000)?;
+    span("sweep.purge_interval", settings.sweep.purge_interval, 100, 86_400_000)?;
+    const HORIZON_MS: u64 = 604_800_000;
+    let retry = &settings.retry;
+    span("retry.base", retry.base, 10, HORIZON_MS)?;
+    span("retry.slow_base", retry.slow_base, 10, HORIZON_MS)?;
+    span("retry.cap", retry.cap, retry.base.as_millis() as u64, HORIZON_MS)?;
+    span("retry.slow_cap", retry.slow_cap, retry.slow_base.as_millis() as u64, HORIZON_MS)?;
+    span("retry.retry_after_cap", retry.retry_after_cap, 0, 86_400_000)?;
+    span("envelope.unopenable_grace", settings.envelope.unopenable_grace, 0, HORIZON_MS)?;
+    signing(&settings.signing)
+}
+
+fn signing(signing: &Signing) -> Result<(), ConfigError> {
+    let fixed = !signing.key_file.as_os_str().is_empty();
+    let scoped = !signing.scopes_dir.as_os_str().is_empty();
+    match (fixed, scoped) {
+        (true, true) => refuse("signing.key_file", "is set together with signing.scopes_dir", "exactly one of the two"),
+        (_, false) if !signing.default_scope.is_empty() => {
+            refuse("signing.default_scope", "is set without signing.scopes_dir", "empty, or a scope beside scopes_dir")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn range(key: &'static str, value: usize, least: usize, most: usize) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    refuse(key, format!("is {value}"), format!("{least} to {most}"))
+}
+
+fn span(key: &'static str, value: Duration, least_ms: u64, most_ms: u64) -> Result<(), ConfigError> {
+    let (least, most) = (Duration::from_millis(least_ms), Duration::from_millis(most_ms));
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    refuse(
+        key,
+        format!("is {}", humantime::format_duration(value)),
+        format!("{} to {}", humantime::format_duration(least), humantime::format_duration(most)),
+    )
+}
+
+/// Reads a file that holds a secret, and says which key named it when that fails.
+pub(crate) fn secret_file(key: &'static str, path: &Path) -> Result<Secret, ConfigError> {
+    match crate::secret::read_secret_file(path) {
+        Ok(bytes) => Ok(Secret::new(bytes.to_vec())),
+        Err(error) => Err(ConfigError::SecretFile { key, path: path.to_owned(), problem: error.to_string() }),
+    }
+}

@@ -1,1 +1,221 @@
-//! (stub)
+//! One delivery, from claim to verdict, on one screen. Each stage takes what the stage before it made, so that none can
+//! be skipped; what a stage refuses becomes a cause here and nowhere else.
+
+mod blame;
+mod report;
+mod snapshot;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
+pub(crate) use snapshot::{Snapshot, SnapshotError, egress, keyring, provider};
+
+use crate::address::{Destination, Pinned, pin};
+use crate::claim::{BrokenRow, Claim, Lease, Times};
+use crate::config::{CompatPolicy, Config};
+use crate::daemon::{Phase, Phases};
+use crate::envelope::{Authentication, Envelope, Row, open};
+use crate::secret::{random, random_unit};
+use crate::settle::{self, Judged};
+use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
+use crate::telemetry::metrics;
+use crate::verdict::{Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, schedule};
+
+/// What every delivery shares.
+pub(crate) struct Tools {
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    policy: StatusPolicy,
+    backoff: Backoff,
+    attempt_timeout: Duration,
+    phases: Phases,
+    settle: settle::Sender,
+}
+
+impl Tools {
+    pub(crate) fn new(
+        config: &Config,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        phases: Phases,
+        settle: settle::Sender,
+    ) -> Tools {
+        let policy = match config.settings.compat.policy {
+            CompatPolicy::Default => StatusPolicy::Default,
+            CompatPolicy::Sdk => StatusPolicy::Sdk,
+        };
+        let attempt_timeout = config.settings.egress.attempt_timeout;
+        Tools { snapshot, policy, backoff: Backoff::new(config, policy), attempt_timeout, phases, settle }
+    }
+}
+
+/// How a delivery ended, before it is judged.
+enum Ending {
+    /// Nothing was tried: the row is given back as it was.
+    GivenBack(Cause),
+    /// A stage before the network refused the row.
+    Refused(Cause),
+    /// The network was tried.
+    Attempted(Attempt),
+    /// Cut off by the end of the process after bytes may have left.
+    CutOff,
+}
+
+/// What the report of an attempt may name: never more than this.
+#[derive(Default)]
+struct Trail {
+    /// Host and port.
+    destination: Option<String>,
+    reused: bool,
+}
+
+/// Delivers one claimed row and hands its verdict to the settle loop. A panic costs the row a slow retry, and no other
+/// row anything.
+pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
+    let Claim { lease, times, row, slot } = claim;
+    let started = Instant::now();
+    let mut trail = Trail::default();
+    let (row, attempt_count) = match row {
+        Ok(row) => {
+            let count = row.attempt_count;
+            (Ok(row), count)
+        }
+        Err(broken) => (Err(broken), 1),
+    };
+    let ending = AssertUnwindSafe(attempt(row, &lease, &times, &tools, &mut trail))
+        .catch_unwind()
+        .await
+        .unwrap_or(Ending::Refused(Cause::Internal));
+    let facts = Facts {
+        attempt_count,
+        since_first_attempt: times.since_first_attempt,
+        horizon_left: times.retry_until.saturating_duration_since(Instant::now()),
+    };
+    let (cause, verdict) = judge(&ending, &facts, &tools);
+    if let Some(pause) = verdict.destination_pause(&tools.backoff) {
+        slot.park(Instant::now() + pause);
+    }
+    report::attempt(&lease, &trail, attempt_count, started.elapsed(), cause, &verdict, &ending);
+    // The settle loop outlives every sender, so that this fails only when the process is past its end.
+    let _ = tools.settle.send(Judged { lease, times, verdict, cause, slot });
+}
+
+async fn attempt(
+    row: Result<Row, BrokenRow>,
+    lease: &Lease,
+    times: &Times,
+    tools: &Tools,
+    trail: &mut Trail,
+) -> Ending {
+    let row = match row {
+        Ok(row) => row,
+        Err(broken) => {
+            tracing::error!(row = lease.row_id, column = broken.column, "the row does not have the form of its table");
+            return Ending::Refused(Cause::RowMalformed);
+        }
+    };
+    if tools.phases.now() >= Phase::Draining {
+        return Ending::GivenBack(Cause::Drained);
+    }
+    let now = Instant::now();
+    if now >= times.retry_until || !lease.fits(now, tools.attempt_timeout) {
+        return Ending::GivenBack(Cause::LeaseShort);
+    }
+    let deadline = now + tools.attempt_timeout;
+    let cut = tools.phases.reached(Phase::Cut);
+    tokio::pin!(cut);
+    let ready = tokio::select! {
+        biased;
+        ready = prepare(row, deadline, tools, trail) => ready,
+        () = &mut cut => return Ending::GivenBack(Cause::Drained),
+    };
+    let ready = match ready {
+        Ok(ready) => ready,
+        Err(cause) => return Ending::Refused(cause),
+    };
+    // The process may have been stopped (SIGSTOP, a frozen machine) for longer than the lease since the claim: a timer
+    // alone would notice only after the first bytes had left.
+    if Instant::now() >= deadline {
+        return Ending::GivenBack(Cause::LeaseShort);
+    }
+    tokio::select! {
+        biased;
+        attempt = post(ready, deadline, trail) => Ending::Attempted(attempt),
+        () = cut => Ending::CutOff,
+    }
+}
+
+/// A request that may be sent, and the only addresses it may be sent to.
+struct Ready {
+    snapshot: Arc<Snapshot>,
+    pinned: Pinned,
+    request: SignedRequest,
+    /// A first attempt may use a kept connection; one that follows a failure may not.
+    fresh: bool,
+}
+
+/// Open, resolve, pin, sign. Nothing has left this machine but DNS questions when it returns.
+async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Trail) -> Result<Ready, Cause> {
+    let snapshot = tools.snapshot.load_full();
+    let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
+    let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
+    trail.destination = Some(destination.origin());
+    let signer = signer(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
+    let pinned = tokio::time::timeout_at(deadline, pin(&destination, &snapshot.policy, &snapshot.resolver))
+        .await
+        .map_err(|_| Cause::DnsTimeout)?
+        .map_err(|error| blame::pin(&error))?;
+    let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
+    let request =
+        sign(signer.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+    Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
+}
+
+/// Who signs this attempt: the legacy registration inside the envelope, or the key of the row's scope as it is now.
+enum Signer {
+    Key(Arc<SigningKey>),
+    Legacy(Authentication),
+}
+
+impl Signer {
+    fn scheme(&self) -> Scheme<'_> {
+        match self {
+            Signer::Key(key) => Scheme::Rfc9421(key),
+            Signer::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
+            Signer::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+        }
+    }
+}
+
+async fn signer(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Signer, Cause> {
+    match &envelope.authentication {
+        Some(authentication) => Ok(Signer::Legacy(authentication.clone())),
+        None => snapshot.provider.resolve(scope).await.map(Signer::Key).map_err(|error| blame::resolve(&error)),
+    }
+}
+
+async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
+    let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
+    metrics::connection(posted.reused);
+    metrics::connections_idle(ready.snapshot.client.idle());
+    trail.reused = posted.reused;
+    posted.attempt
+}
+
+fn judge(ending: &Ending, facts: &Facts, tools: &Tools) -> (Cause, Verdict) {
+    let (class, cause) = match ending {
+        Ending::GivenBack(cause) => return (*cause, Verdict::GiveBack { delay: Duration::ZERO, cause: *cause }),
+        Ending::CutOff => return (Cause::Drained, Verdict::retry_at_once(Cause::Drained)),
+        Ending::Refused(cause) => (cause.class(tools.policy), *cause),
+        Ending::Attempted(attempt) => classify(attempt, tools.policy),
+    };
+    (cause, schedule(class, cause, facts, &tools.backoff, random_unit()))
+}
+
+/// Seconds for the signature's `created`; a clock before 1970 signs nothing that a receiver would take anyway.
+fn unix_seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}

@@ -1,1 +1,6 @@
-//! (stub)
+//! Logs, metrics, health and the listener that shows them; every metric name and label lives here.
+
+pub(crate) mod admin;
+pub(crate) mod health;
+pub(crate) mod logs;
+pub(crate) mod metrics;

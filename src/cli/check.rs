@@ -1,0 +1,102 @@
+//! `outboxd check`: looks at everything `run` needs, one line each. Changes nothing and posts nothing.
+
+use super::{Failure, block_on};
+use crate::config::{Config, Sources};
+use crate::deliver::{egress, keyring, provider};
+use crate::store::Store;
+
+/// What was found, in the order of the lines printed.
+#[derive(Default)]
+struct Findings {
+    worst: Option<Failure>,
+}
+
+impl Findings {
+    fn ok(&mut self, what: &str, detail: impl std::fmt::Display) {
+        println!("ok    {what:<12} {detail}");
+    }
+
+    fn warn(&mut self, what: &str, detail: impl std::fmt::Display) {
+        println!("warn  {what:<12} {detail}");
+    }
+
+    fn fail(&mut self, what: &str, failure: Failure) {
+        println!("FAIL  {what:<12} {}", failure.message());
+        self.worst.get_or_insert(failure);
+    }
+}
+
+pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
+    let mut findings = Findings::default();
+    match Config::load(sources) {
+        Ok(config) => {
+            let file = sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
+            findings.ok("config", file);
+            keys(&config, &mut findings);
+            block_on(async {
+                database(&config, &mut findings).await;
+                Ok(())
+            })?;
+        }
+        Err(error) => findings.fail("config", error.into()),
+    }
+    match findings.worst {
+        None => Ok(()),
+        Some(worst) => Err(worst.summed_up("not ready to run; see the lines marked FAIL")),
+    }
+}
+
+fn keys(config: &Config, findings: &mut Findings) {
+    match keyring(config) {
+        Ok(keyring) => findings.ok("envelope", format!("{} key(s) held", keyring.len())),
+        Err(error) => findings.fail("envelope", error.into()),
+    }
+    match provider(config) {
+        Ok(provider) => findings.ok("signing", provider.describe()),
+        Err(error) => findings.fail("signing", error.into()),
+    }
+    match egress(config) {
+        Ok(_) if config.settings.egress.allow.is_empty() => findings.ok("egress", "public addresses only"),
+        Ok(_) => {
+            let open: Vec<String> = config.settings.egress.allow.iter().map(ToString::to_string).collect();
+            findings.warn("egress", format!("private networks are open to what rows name: {}", open.join(" ")));
+        }
+        Err(error) => findings.fail("egress", error.into()),
+    }
+}
+
+async fn database(config: &Config, findings: &mut Findings) {
+    let store = match config.store().map_err(Failure::from).and_then(|target| {
+        Store::connect(&target, |_, _, _| {}).map_err(Failure::from)
+    }) {
+        Ok(store) => store,
+        Err(failure) => return findings.fail("database", failure),
+    };
+    let probe = match store.probe().await {
+        Ok(probe) => probe,
+        Err(error) => return findings.fail("database", error.into()),
+    };
+    findings.ok("database", "answers and takes writes");
+    match probe.skew_seconds {
+        skew if skew.abs() > 30.0 => {
+            let message = format!("{skew:+.1} s between this machine and the database; more than 30 s stops sending: fix NTP");
+            findings.fail("clock", Failure::config(message));
+        }
+        skew if skew.abs() > 5.0 => findings.warn("clock", format!("{skew:+.1} s off the database's; check NTP on both")),
+        skew => findings.ok("clock", format!("{skew:+.3} s off the database's")),
+    }
+    match store.preflight().await {
+        Ok(report) => {
+            for finding in report.findings() {
+                match finding.blocks() {
+                    true => findings.fail("schema", Failure::config(finding.to_string())),
+                    false => findings.warn("schema", finding),
+                }
+            }
+            if !report.blocks() {
+                findings.ok("schema", format!("{} has what is needed", config.settings.outbox.table));
+            }
+        }
+        Err(error) => findings.fail("schema", error.into()),
+    }
+}

@@ -1,0 +1,82 @@
+//! Exit codes as sysexits.h names them, and which failure gets which.
+
+use crate::config::ConfigError;
+use crate::daemon::DaemonError;
+use crate::deliver::SnapshotError;
+use crate::store::StoreError;
+
+pub(super) const USAGE: u8 = 64;
+const UNAVAILABLE: u8 = 69;
+const SOFTWARE: u8 = 70;
+const OS: u8 = 71;
+const NO_PERMISSION: u8 = 77;
+const CONFIG: u8 = 78;
+
+/// A command's end that is not success: one message for a person, one code for a script.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(super) fn system(message: String) -> Failure {
+        Failure { code: OS, message }
+    }
+
+    pub(super) fn config(message: String) -> Failure {
+        Failure { code: CONFIG, message }
+    }
+
+    pub(super) fn unavailable(message: String) -> Failure {
+        Failure { code: UNAVAILABLE, message }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure { code: CONFIG, message: error.to_string() }
+    }
+}
+
+impl From<SnapshotError> for Failure {
+    fn from(error: SnapshotError) -> Failure {
+        Failure { code: CONFIG, message: error.to_string() }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let code = match &error {
+            StoreError::Permission { .. } => NO_PERMISSION,
+            StoreError::Schema { .. } | StoreError::Settings { .. } => CONFIG,
+            _ => UNAVAILABLE,
+        };
+        Failure { code, message: error.to_string() }
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        let code = match &error {
+            DaemonError::Config(_) | DaemonError::Snapshot(_) | DaemonError::LogFilter | DaemonError::Schema(_) => CONFIG,
+            DaemonError::Database(_) => CONFIG,
+            DaemonError::Listen { .. } | DaemonError::System { .. } => OS,
+        };
+        Failure { code, message: error.to_string() }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        Failure { code: SOFTWARE, message: format!("{error:#}") }
+    }
+}

@@ -1,0 +1,159 @@
+//! Lays defaults, file, environment and flags over each other, and keeps secrets out of all but the environment.
+
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use figment::providers::{Format, Serialized, Toml};
+use figment::value::{Dict, Value};
+
+use super::ConfigError;
+use super::settings::Settings;
+use crate::secret::Secret;
+
+pub(crate) const DEFAULTS: &str = include_str!("../../config/default.toml");
+const PREFIX: &str = "OUTBOXD_";
+
+/// Where configuration comes from, gathered once by the command line so that nothing below reads the environment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    pub(crate) file: Option<PathBuf>,
+    /// `section.key=value`, in the order given.
+    pub(crate) sets: Vec<String>,
+    /// The process's environment.
+    pub(crate) environment: Vec<(String, String)>,
+}
+
+/// The values that only the environment (or a file of their own) may hold.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EnvironmentSecrets {
+    pub(crate) database_url: Option<Secret>,
+    pub(crate) database_password: Option<Secret>,
+    pub(crate) envelope_keys: Option<Secret>,
+}
+
+pub(crate) fn load(sources: &Sources) -> Result<(Settings, EnvironmentSecrets), ConfigError> {
+    let mut figment = Figment::from(Toml::string(DEFAULTS));
+    if let Some(path) = &sources.file {
+        figment = figment.merge(Toml::string(&read_file(path)?));
+        refuse_password_in(&figment)?;
+    }
+    let (environment, secrets) = split_environment(&sources.environment, &sections(&figment))?;
+    figment = merge_dict(figment, environment);
+    for set in &sources.sets {
+        let (key, value) = set
+            .split_once('=')
+            .ok_or_else(|| ConfigError::Flag(format!("--set {set}: write it as --set section.key=value")))?;
+        figment = merge_dict(figment, nested(key, ".", value));
+    }
+    refuse_password_in(&figment)?;
+    let settings = figment.extract::<Settings>().map_err(|error| describe(&error, sources.file.as_deref()))?;
+    Ok((settings, secrets))
+}
+
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::File { path: path.to_owned(), reason: error.kind().to_string() })
+}
+
+fn sections(figment: &Figment) -> Vec<String> {
+    figment.extract::<Dict>().map(|dict| dict.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// Sorts `OUTBOXD_SECTION__KEY` from what merely shares the prefix. A variable that names a section with a single
+/// underscore is a slip that would otherwise go unnoticed, so it is refused.
+fn split_environment(
+    environment: &[(String, String)],
+    sections: &[String],
+) -> Result<(Dict, EnvironmentSecrets), ConfigError> {
+    let mut dict = Dict::new();
+    let mut secrets = EnvironmentSecrets::default();
+    for (name, value) in environment {
+        let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+        let key = rest.to_ascii_lowercase();
+        if !key.contains("__") {
+            if let Some(section) = sections.iter().find(|section| key.starts_with(&format!("{section}_"))) {
+                let tail = rest[section.len() + 1..].to_owned();
+                return Err(ConfigError::Environment(format!(
+                    "{name} is not a setting; two underscores stand between section and key: {PREFIX}{}__{tail}",
+                    section.to_ascii_uppercase()
+                )));
+            }
+            continue;
+        }
+        let slot = match key.as_str() {
+            "database__url" => &mut secrets.database_url,
+            "database__password" => &mut secrets.database_password,
+            "envelope__keys" => &mut secrets.envelope_keys,
+            _ => {
+                merge_into(&mut dict, nested(&key, "__", value));
+                continue;
+            }
+        };
+        *slot = Some(Secret::from(value.clone()));
+    }
+    Ok((dict, secrets))
+}
+
+/// `a<separator>b` and a value as nested dictionaries. A value that reads as TOML (a number, a list) is one;
+/// anything else is text.
+fn nested(key: &str, separator: &str, value: &str) -> Dict {
+    let value: Value = value.parse().unwrap_or_else(|never: std::convert::Infallible| match never {});
+    let (mut dict, mut value) = (Dict::new(), value);
+    let mut parts: Vec<&str> = key.split(separator).collect();
+    let first = parts.remove(0);
+    for part in parts.into_iter().rev() {
+        value = Value::from(Dict::from([(part.to_owned(), value)]));
+    }
+    dict.insert(first.to_owned(), value);
+    dict
+}
+
+fn merge_into(into: &mut Dict, from: Dict) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Dict(_, old)), Value::Dict(_, new)) => merge_into(old, new),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+fn merge_dict(figment: Figment, dict: Dict) -> Figment {
+    figment.merge(Serialized::defaults(dict))
+}
+
+/// A password in `database.url` would sit in a file that others read, or in the process list.
+fn refuse_password_in(figment: &Figment) -> Result<(), ConfigError> {
+    let url: String = figment.extract_inner("database.url").unwrap_or_default();
+    let keyword_password = url.split_ascii_whitespace().any(|word| word.starts_with("password="));
+    let url_password = url::Url::parse(&url)
+        .is_ok_and(|url| url.password().is_some() || url.query_pairs().any(|(name, _)| name == "password"));
+    if keyword_password || url_password {
+        return Err(ConfigError::Value {
+            key: "database.url",
+            problem: "holds a password".into(),
+            accepted: "a URL without one; put it into password_file, or the whole URL into url_file or \
+                       OUTBOXD_DATABASE__URL"
+                .into(),
+        });
+    }
+    Ok(())
+}
+
+fn describe(error: &figment::Error, file: Option<&Path>) -> ConfigError {
+    let key = error.path.join(".");
+    let origin = match error.metadata.as_ref().map(|metadata| metadata.name.to_string()) {
+        Some(name) if name.starts_with("TOML") => file.map(|path| format!(" in {}", path.display())),
+        _ => None,
+    };
+    let problem = match &error.kind {
+        figment::error::Kind::UnknownField(field, expected) => {
+            let expected = if expected.is_empty() { "none".into() } else { expected.join(", ") };
+            format!("unknown key `{field}`; known here: {expected}")
+        }
+        kind => kind.to_string(),
+    };
+    let key = if key.is_empty() { "configuration".into() } else { key };
+    ConfigError::Shape { key, origin: origin.unwrap_or_default(), problem }
+}

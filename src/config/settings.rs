@@ -1,0 +1,178 @@
+//! The sections and keys as a file spells them; shapes and units only, no judgement of combinations.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) database: Database,
+    pub(crate) outbox: Outbox,
+    pub(crate) envelope: Envelope,
+    pub(crate) signing: Signing,
+    pub(crate) egress: Egress,
+    pub(crate) delivery: Delivery,
+    pub(crate) retry: Retry,
+    pub(crate) sweep: Sweep,
+    pub(crate) admin: Admin,
+    pub(crate) log: Log,
+    pub(crate) compat: Compat,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Database {
+    pub(crate) url: String,
+    pub(crate) url_file: PathBuf,
+    pub(crate) password_file: PathBuf,
+    pub(crate) sslmode: String,
+    pub(crate) sslrootcert: PathBuf,
+    pub(crate) pool_size: usize,
+    pub(crate) prepared_statements: bool,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) connect_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) statement_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Outbox {
+    pub(crate) table: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Envelope {
+    pub(crate) key_files: Vec<PathBuf>,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) unopenable_grace: Duration,
+    pub(crate) legacy_hmac: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Signing {
+    pub(crate) key_file: PathBuf,
+    pub(crate) key_id: String,
+    pub(crate) algorithms: Vec<String>,
+    pub(crate) scopes_dir: PathBuf,
+    pub(crate) default_scope: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Egress {
+    pub(crate) allow: Vec<IpNet>,
+    pub(crate) deny: Vec<IpNet>,
+    pub(crate) allow_hosts: Vec<String>,
+    pub(crate) ports: Vec<u16>,
+    pub(crate) dns_servers: Vec<SocketAddr>,
+    pub(crate) trust_anchors: Vec<PathBuf>,
+    pub(crate) system_roots: bool,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) attempt_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Delivery {
+    pub(crate) slots: usize,
+    pub(crate) per_destination: usize,
+    pub(crate) claim_batch: usize,
+    pub(crate) max_in_flight_bytes: usize,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) lease: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) poll_interval: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) drain_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retry {
+    #[serde(deserialize_with = "duration")]
+    pub(crate) base: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) cap: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) slow_base: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) slow_cap: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) retry_after_cap: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sweep {
+    #[serde(deserialize_with = "duration")]
+    pub(crate) expire_interval: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) purge_interval: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Admin {
+    #[serde(deserialize_with = "listener")]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    #[serde(deserialize_with = "log_format")]
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) filter: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Compat {
+    pub(crate) policy: CompatPolicy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CompatPolicy {
+    Default,
+    Sdk,
+}
+
+fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(input)?;
+    humantime::parse_duration(&text).map_err(|_| {
+        serde::de::Error::custom(format!("{text:?} is not a duration; write a number and a unit, such as \"10s\""))
+    })
+}
+
+fn listener<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{text:?} is not an address and port, such as \"127.0.0.1:9464\""))
+    })
+}
+
+fn log_format<'de, D: Deserializer<'de>>(input: D) -> Result<Option<LogFormat>, D::Error> {
+    match String::deserialize(input)?.as_str() {
+        "" => Ok(None),
+        "text" => Ok(Some(LogFormat::Text)),
+        "json" => Ok(Some(LogFormat::Json)),
+        other => Err(serde::de::Error::custom(format!("{other:?} is neither \"text\" nor \"json\""))),
+    }
+}

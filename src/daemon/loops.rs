@@ -1,0 +1,202 @@
+//! The loops: claim, sweep, probe and watchdog. Each waits, calls one door, reports, and waits again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::outage::{Outage, Pause};
+use super::{Phase, Phases, notify};
+use crate::claim::Slots;
+use crate::config::Sweep;
+use crate::deliver::{Tools, deliver};
+use crate::store::Store;
+use crate::telemetry::health::{Condition, Health, Loop};
+use crate::telemetry::metrics;
+
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
+/// Receivers allow a signature to be 60 s off; at half of that we stop making them.
+const SKEW_STOPS: f64 = 30.0;
+const SKEW_WARNS: f64 = 5.0;
+const SWEEP_ROWS: i64 = 1000;
+
+/// Claims while there is room and work; sleeps only when there is neither.
+pub(super) async fn claim(
+    store: Store,
+    slots: Arc<Slots>,
+    tools: Arc<Tools>,
+    poll: Duration,
+    phases: Phases,
+    outage: Arc<Outage>,
+) {
+    let mut pause = Pause::default();
+    while phases.now() == Phase::Running {
+        outage.health.beat(Loop::Claim);
+        if outage.health.has(Condition::Schema) || outage.health.has(Condition::Clock) {
+            wait(jittered(poll), &phases).await;
+            continue;
+        }
+        match slots.claim(&store).await {
+            Ok(None) => {}
+            Ok(Some(claims)) => {
+                pause.reset();
+                outage.ok();
+                metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
+                metrics::in_flight(slots.in_flight(), slots.limit());
+                let idle = claims.is_empty();
+                for claim in claims {
+                    tokio::spawn(deliver(claim, tools.clone()));
+                }
+                if idle {
+                    tokio::select! {
+                        () = wait(jittered(poll), &phases) => {}
+                        () = slots.room_made() => {}
+                    }
+                }
+            }
+            Err(error) => {
+                metrics::claimed("error", 0);
+                outage.failed("claim", &error);
+                wait(pause.next(), &phases).await;
+            }
+        }
+    }
+}
+
+/// Waits, but not past the beginning of the drain.
+async fn wait(time: Duration, phases: &Phases) {
+    let _ = tokio::time::timeout(time, phases.reached(Phase::Draining)).await;
+}
+
+/// 90 to 110 %, so that replicas that started together do not poll together.
+fn jittered(time: Duration) -> Duration {
+    time.mul_f64(0.9 + crate::secret::random_unit() / 5.0)
+}
+
+/// Expires and purges, batch after batch while batches come back full.
+pub(super) async fn sweep(store: Store, times: Sweep, outage: Arc<Outage>) {
+    let mut purge_at = Instant::now();
+    let mut pause = Pause::default();
+    loop {
+        outage.health.beat(Loop::Sweep);
+        let next = match sweep_once(&store, &mut purge_at, times.purge_interval, &outage.health).await {
+            Ok(()) => {
+                pause.reset();
+                jittered(times.expire_interval)
+            }
+            Err(error) => {
+                outage.failed("sweep", &error);
+                pause.next()
+            }
+        };
+        // In steps, so that a long interval does not look like a stuck loop.
+        let until = Instant::now() + next;
+        while Instant::now() < until {
+            outage.health.beat(Loop::Sweep);
+            tokio::time::sleep_until(until.min(Instant::now() + Duration::from_secs(5))).await;
+        }
+    }
+}
+
+async fn sweep_once(
+    store: &Store,
+    purge_at: &mut Instant,
+    purge_interval: Duration,
+    health: &Health,
+) -> Result<(), crate::store::StoreError> {
+    if health.has(Condition::Schema) {
+        return Ok(());
+    }
+    loop {
+        let expired = store.expire_overdue(SWEEP_ROWS).await?;
+        metrics::expired(expired);
+        if expired > 0 {
+            tracing::warn!(rows = expired, "rows reached their retry horizon undelivered and are expired");
+        }
+        if expired < SWEEP_ROWS as u64 {
+            break;
+        }
+    }
+    while Instant::now() >= *purge_at {
+        let purged = store.purge_settled(SWEEP_ROWS).await?;
+        metrics::purged(purged);
+        health.beat(Loop::Sweep);
+        if purged < SWEEP_ROWS as u64 {
+            *purge_at = Instant::now() + purge_interval;
+        }
+    }
+    Ok(())
+}
+
+/// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
+pub(super) async fn probe(store: Store, slots: Arc<Slots>, outage: Arc<Outage>) {
+    let (mut sample_at, mut preflight_at) = (Instant::now(), Instant::now() + PREFLIGHT_EVERY);
+    loop {
+        outage.health.beat(Loop::Probe);
+        if let Err(error) = probe_once(&store, &outage, &mut sample_at, &mut preflight_at).await {
+            outage.failed("probe", &error);
+        }
+        let (idle, in_use) = store.connections();
+        metrics::database_connections(idle, in_use);
+        metrics::in_flight(slots.in_flight(), slots.limit());
+        tokio::time::sleep(jittered(PROBE_EVERY)).await;
+    }
+}
+
+async fn probe_once(
+    store: &Store,
+    outage: &Outage,
+    sample_at: &mut Instant,
+    preflight_at: &mut Instant,
+) -> Result<(), crate::store::StoreError> {
+    let probe = store.probe().await?;
+    outage.ok();
+    judge_clock(probe.skew_seconds, &outage.health);
+    let now = Instant::now();
+    if outage.health.has(Condition::Schema) || now >= *preflight_at {
+        *preflight_at = now + PREFLIGHT_EVERY;
+        let report = store.preflight().await?;
+        let fault = report.blocks().then(|| report.to_string().trim_end().replace('\n', "; "));
+        let unusable = fault.clone();
+        if outage.health.set(Condition::Schema, fault) {
+            match unusable {
+                Some(fault) => tracing::error!(fault, "the outbox cannot be used as it is; claiming stops"),
+                None => tracing::info!("the outbox's schema is right"),
+            }
+        }
+    }
+    if now >= *sample_at && !outage.health.has(Condition::Schema) {
+        *sample_at = now + SAMPLE_EVERY;
+        let backlog = store.sample_backlog().await?;
+        metrics::backlog(backlog.due_rows, backlog.oldest_due);
+    }
+    Ok(())
+}
+
+fn judge_clock(skew: f64, health: &Health) {
+    metrics::clock_skew(skew);
+    let fault = (skew.abs() > SKEW_STOPS)
+        .then(|| format!("this machine's clock is more than {SKEW_STOPS} s off the database's; nothing is sent"));
+    let stops = fault.is_some();
+    if health.set(Condition::Clock, fault) {
+        match stops {
+            true => tracing::error!(skew_seconds = skew, "clock skew: receivers would refuse our signatures; not sending"),
+            false => tracing::info!(skew_seconds = skew, "the clocks agree again"),
+        }
+    } else if skew.abs() > SKEW_WARNS && !stops {
+        tracing::warn!(skew_seconds = skew, "this machine's clock and the database's disagree; check NTP on both");
+    }
+}
+
+/// Tells systemd that we live, at half its interval, for as long as the loops make progress.
+pub(super) async fn watchdog(health: Arc<Health>) {
+    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    loop {
+        if health.live().is_ok() {
+            notify(&[sd_notify::NotifyState::Watchdog]);
+        }
+        tokio::time::sleep(interval / 2).await;
+    }
+}

@@ -1,0 +1,202 @@
+//! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
+
+mod loops;
+mod outage;
+mod phase;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+pub(crate) use phase::{Phase, Phases};
+
+use crate::claim::{Limits, Slots};
+use crate::config::{Config, ConfigError, Sources};
+use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::settle;
+use crate::store::{Store, StoreError};
+use crate::telemetry::admin::{self, Admin};
+use crate::telemetry::health::{Condition, Health};
+use crate::telemetry::{logs, metrics};
+use outage::Outage;
+
+/// What of the drain time is kept for settling what the cut-off left.
+const SETTLE_RESERVE: Duration = Duration::from_secs(2);
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("log.filter does not parse; accepted: a level such as \"info\", or \"outboxd=debug\"")]
+    LogFilter,
+    #[error("the outbox cannot be used as it is:\n{0}")]
+    Schema(String),
+    #[error("database settings: {0}")]
+    Database(#[from] StoreError),
+    #[error("admin.listen: cannot listen on {address}: {reason}")]
+    Listen { address: std::net::SocketAddr, reason: String },
+    #[error("the operating system refused {what}: {reason}")]
+    System { what: &'static str, reason: String },
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, DaemonError> {
+        let on = |kind| signal(kind).map_err(|e| DaemonError::System { what: "signal handlers", reason: e.to_string() });
+        Ok(Signals {
+            terminate: on(SignalKind::terminate())?,
+            interrupt: on(SignalKind::interrupt())?,
+            hangup: on(SignalKind::hangup())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Runs until a signal ends it. An error means that nothing was claimed.
+pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonError> {
+    let settings = &config.settings;
+    logs::install(settings.log.format, &settings.log.filter).map_err(|_| DaemonError::LogFilter)?;
+    let recorder =
+        metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
+    let mut signals = Signals::listen()?;
+    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
+    let store = Store::connect(&config.store()?, metrics::statement)?;
+
+    let health = Arc::new(Health::new(settings.database.statement_timeout * 2 + Duration::from_secs(30)));
+    let outage = Arc::new(Outage::new(health.clone()));
+    if let Some(address) = settings.admin.listen {
+        let admin = Admin { health: health.clone(), metrics: recorder };
+        let bound = admin::listen(address, admin)
+            .await
+            .map_err(|error| DaemonError::Listen { address, reason: error.to_string() })?;
+        tracing::info!(addr = %bound, "admin listening");
+    }
+    refuse_wrong_schema(&store, &health, &outage).await?;
+
+    let phases = Phases::new();
+    let slots = Slots::new(limits(&config));
+    let (judged, queue) = settle::channel();
+    let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
+    let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged));
+    let claiming = tokio::spawn(loops::claim(
+        store.clone(),
+        slots.clone(),
+        tools,
+        settings.delivery.poll_interval,
+        phases.clone(),
+        outage.clone(),
+    ));
+    tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
+    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
+    tokio::spawn(loops::watchdog(health.clone()));
+    notify(&[sd_notify::NotifyState::Ready]);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
+
+    loop {
+        tokio::select! {
+            () = signals.stop() => break,
+            _ = signals.hangup.recv() => reload(&sources, &snapshot),
+        }
+    }
+    drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
+    let _ = claiming.await;
+    // The claim loop held the last way into the queue but for running attempts, so this ends when all is written.
+    if tokio::time::timeout(SETTLE_RESERVE, settling).await.is_err() {
+        tracing::warn!(rows = slots.in_flight(), "stopping with unsettled rows; they are due again when their leases end");
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn limits(config: &Config) -> Limits {
+    let delivery = &config.settings.delivery;
+    Limits {
+        slots: delivery.slots,
+        per_destination: delivery.per_destination,
+        claim_batch: delivery.claim_batch,
+        max_in_flight_bytes: delivery.max_in_flight_bytes,
+        lease: delivery.lease,
+    }
+}
+
+/// A database that answers with a schema we cannot use stops the start. One that does not answer does not: it may
+/// come up after us, and is looked at then.
+async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) -> Result<(), DaemonError> {
+    match store.preflight().await {
+        Ok(report) if report.blocks() => Err(DaemonError::Schema(report.to_string())),
+        Ok(report) => {
+            for finding in report.findings() {
+                tracing::warn!(finding = %finding, "the outbox can be used, but");
+            }
+            health.set(Condition::Schema, None);
+            outage.ok();
+            Ok(())
+        }
+        Err(error) => {
+            outage.failed("start", &error);
+            Ok(())
+        }
+    }
+}
+
+/// Replaces keys and egress policy as one validated snapshot, or keeps the old one whole.
+fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>) {
+    // systemd asks for both in one message, and ends the service if the time is missing.
+    if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
+        notify(&[sd_notify::NotifyState::Reloading, now]);
+    }
+    let loaded = Config::load(sources)
+        .map_err(DaemonError::from)
+        .and_then(|config| Snapshot::load(&config).map_err(DaemonError::from));
+    metrics::reloaded(loaded.is_ok());
+    match loaded {
+        Ok(new) => {
+            snapshot.store(Arc::new(new));
+            tracing::info!("reloaded keys and egress policy");
+        }
+        Err(error) => tracing::error!(error = %error, "reload failed; the keys and policy from before stay in use"),
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.
+async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &Phases, health: &Health) {
+    let ends = Instant::now() + limit;
+    notify(&[sd_notify::NotifyState::Stopping]);
+    phases.enter(Phase::Draining);
+    health.set(Condition::Draining, Some("stopping".into()));
+    tracing::info!(in_flight = slots.in_flight(), "draining: no new claims; running attempts may end");
+    let reserve = SETTLE_RESERVE.min(limit / 4);
+    let finished = tokio::select! {
+        () = slots.drained() => true,
+        () = tokio::time::sleep_until(ends - reserve) => false,
+        () = signals.stop() => false,
+    };
+    if !finished {
+        tracing::info!(in_flight = slots.in_flight(), "cutting off what still runs and giving its rows back");
+        phases.enter(Phase::Cut);
+        let _ = tokio::time::timeout_at(ends.max(Instant::now() + reserve), slots.drained()).await;
+    }
+}
+
+/// Outside systemd there is nobody to notify, and that is no failure.
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}

@@ -1,0 +1,44 @@
+//! One log line and one count for each row taken up: what was tried, where, how it ended, what comes next.
+
+use std::time::Duration;
+
+use super::{Ending, Trail};
+use crate::claim::Lease;
+use crate::telemetry::metrics;
+use crate::verdict::{Attempt, Cause, Verdict};
+
+/// Names host and port only. What the receiver wrote is never shown; its status is.
+pub(super) fn attempt(
+    lease: &Lease,
+    trail: &Trail,
+    attempt_count: i32,
+    took: Duration,
+    cause: Cause,
+    verdict: &Verdict,
+    ending: &Ending,
+) {
+    let tried = matches!(ending, Ending::Attempted(_));
+    metrics::attempt(cause.code(), tried.then_some(took));
+    let (row, attempt, code, ms) = (lease.row_id, attempt_count, cause.code(), took.as_millis() as u64);
+    let destination = trail.destination.as_deref();
+    let status = match ending {
+        Ending::Attempted(Attempt::Replied(reply)) => Some(reply.status),
+        _ => None,
+    };
+    let reused = trail.reused;
+    match verdict {
+        Verdict::Delivered { .. } => {
+            tracing::debug!(row, attempt, destination, code, status, ms, reused, "delivered");
+        }
+        Verdict::Retry { delay, .. } => {
+            let retry_in = delay.as_secs();
+            tracing::info!(row, attempt, destination, code, status, ms, retry_in, "not delivered; will be tried again");
+        }
+        Verdict::Quarantine { .. } => {
+            tracing::warn!(row, attempt, destination, code, status, ms, "quarantined: it will not be tried again");
+        }
+        Verdict::GiveBack { .. } => {
+            tracing::debug!(row, destination, code, ms, "given back unattempted");
+        }
+    }
+}

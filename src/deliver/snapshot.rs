@@ -1,0 +1,160 @@
+//! What an attempt needs and a reload may replace: keys, signers, address policy, resolver, client. All or nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::address::{Policy, Resolver, UrlRules};
+use crate::config::{Config, ConfigError, Egress, secret_file};
+use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
+use crate::post::Client;
+use crate::signature::SigningKey;
+use crate::signer::Provider;
+use crate::telemetry::metrics;
+
+pub(crate) struct Snapshot {
+    pub(crate) keyring: Keyring,
+    pub(crate) open_rules: OpenRules,
+    pub(crate) provider: Provider,
+    pub(crate) url_rules: UrlRules,
+    pub(crate) policy: Policy,
+    pub(crate) resolver: Resolver,
+    pub(crate) client: Client,
+}
+
+/// Why a snapshot cannot be made; names the setting and what to do, and shows no key.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SnapshotError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{key}: {problem}")]
+    Setting { key: &'static str, problem: String },
+    #[error("{key}: {path}: {problem}", path = path.display())]
+    File { key: &'static str, path: PathBuf, problem: String },
+}
+
+impl Snapshot {
+    pub(crate) fn load(config: &Config) -> Result<Snapshot, SnapshotError> {
+        let (keyring, provider) = (keyring(config)?, provider(config)?);
+        let egress = egress(config)?;
+        metrics::egress_allowed(config.settings.egress.allow.len());
+        if !config.settings.egress.allow.is_empty() {
+            let networks: Vec<String> = config.settings.egress.allow.iter().map(ToString::to_string).collect();
+            tracing::warn!(networks = networks.join(" "), "egress.allow opens private networks to what rows name");
+        }
+        Ok(Snapshot {
+            keyring,
+            open_rules: OpenRules { legacy_hmac: config.settings.envelope.legacy_hmac },
+            provider,
+            url_rules: egress.url_rules,
+            policy: egress.policy,
+            resolver: egress.resolver,
+            client: egress.client,
+        })
+    }
+}
+
+/// The keys that open envelopes, newest first: those of the environment before those of files.
+pub(crate) fn keyring(config: &Config) -> Result<Keyring, SnapshotError> {
+    let mut keys = Vec::new();
+    if let Some(given) = &config.secrets.envelope_keys {
+        for key in given.expose().split(|byte| *byte == b',') {
+            let key = EnvelopeKey::parse(key.trim_ascii())
+                .map_err(|error| setting("OUTBOXD_ENVELOPE__KEYS", error.to_string()))?;
+            keys.push(key);
+        }
+    }
+    for path in &config.settings.envelope.key_files {
+        let bytes = secret_file("envelope.key_files", path)?;
+        let key = EnvelopeKey::parse(bytes.expose()).map_err(|error| SnapshotError::File {
+            key: "envelope.key_files",
+            path: path.clone(),
+            problem: error.to_string(),
+        })?;
+        keys.push(key);
+    }
+    if keys.is_empty() {
+        let problem = "no key is set; name the file that holds the host's AES-256 key (make a new one: outboxd keygen \
+                       envelope)";
+        return Err(setting("envelope.key_files", problem.into()));
+    }
+    Ok(Keyring::new(keys))
+}
+
+/// Where signing keys come from: one file, or a directory by scope.
+pub(crate) fn provider(config: &Config) -> Result<Provider, SnapshotError> {
+    let signing = &config.settings.signing;
+    let advertised = signing
+        .algorithms
+        .iter()
+        .map(|name| name.parse())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| setting("signing.algorithms", format!("{error}")))?;
+    if !signing.scopes_dir.as_os_str().is_empty() {
+        let default_scope = Some(signing.default_scope.clone()).filter(|scope| !scope.is_empty());
+        return Provider::scopes(&signing.scopes_dir, default_scope)
+            .map_err(|error| setting("signing.scopes_dir", error.to_string()));
+    }
+    if signing.key_file.as_os_str().is_empty() {
+        let problem = "no signing key is set; name a private key file (make one: outboxd keygen ed25519), or set \
+                       signing.scopes_dir";
+        return Err(setting("signing.key_file", problem.into()));
+    }
+    let bytes = secret_file("signing.key_file", &signing.key_file)?;
+    let key_id = Some(signing.key_id.as_str()).filter(|id| !id.is_empty());
+    let key = SigningKey::from_file(bytes.expose(), key_id).map_err(|error| SnapshotError::File {
+        key: "signing.key_file",
+        path: signing.key_file.clone(),
+        problem: error.to_string(),
+    })?;
+    Provider::fixed(Arc::new(key), &advertised).map_err(|error| setting("signing.key_file", error.to_string()))
+}
+
+/// The way out: URL rules, address policy, resolver and TLS client.
+pub(crate) struct Way {
+    pub(crate) url_rules: UrlRules,
+    pub(crate) policy: Policy,
+    pub(crate) resolver: Resolver,
+    pub(crate) client: Client,
+}
+
+pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
+    let egress = &config.settings.egress;
+    let anchors = trust_anchors(egress)?;
+    let tls = crate::post::tls_config(&anchors, egress.system_roots)
+        .map_err(|error| setting("egress.trust_anchors", error.to_string()))?;
+    let resolver = match egress.dns_servers.as_slice() {
+        [] => Resolver::system(),
+        servers => Resolver::with_servers(servers),
+    }
+    .map_err(|error| setting("egress.dns_servers", error.to_string()))?;
+    Ok(Way {
+        url_rules: UrlRules::new(&egress.allow_hosts, &egress.ports)
+            .map_err(|error| setting("egress.allow_hosts", error.to_string()))?,
+        policy: Policy::new(egress.allow.clone(), egress.deny.clone()),
+        resolver,
+        client: Client::new(Arc::new(tls)),
+    })
+}
+
+fn trust_anchors(egress: &Egress) -> Result<Vec<CertificateDer<'static>>, SnapshotError> {
+    let mut anchors = Vec::new();
+    for path in &egress.trust_anchors {
+        let fault = |problem: String| SnapshotError::File { key: "egress.trust_anchors", path: path.clone(), problem };
+        let pem = std::fs::read(path).map_err(|error| fault(error.kind().to_string()))?;
+        let before = anchors.len();
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            anchors.push(certificate.map_err(|_| fault("is not PEM".into()))?);
+        }
+        if anchors.len() == before {
+            return Err(fault("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
+        }
+    }
+    Ok(anchors)
+}
+
+fn setting(key: &'static str, problem: String) -> SnapshotError {
+    SnapshotError::Setting { key, problem }
+}

@@ -1,0 +1,135 @@
+//! The demo's seller: makes keys, seals webhooks and commits them, as a host application does. Delivers nothing.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::Door;
+use super::ledger::Line;
+use crate::envelope::{Aad, Binding, EnvelopeKey, seal};
+use crate::secret::random;
+use crate::signature::{Algorithm, SigningKey};
+use crate::store::{DemoRows, Store, StoreConfig, TableName};
+
+/// Webhooks per commit.
+const PER_COMMIT: usize = 50;
+
+/// When each idempotency key was committed.
+pub(super) type Committed = HashMap<String, Instant>;
+
+pub(super) struct Host {
+    store: Store,
+    database_url: String,
+    envelope_key: EnvelopeKey,
+    pub(super) jwks: Value,
+}
+
+impl Host {
+    /// Makes both keys and leaves them where the daemon's configuration will look.
+    pub(super) fn new(database_url: &str, home: &Path) -> anyhow::Result<Host> {
+        let hex: String = random::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+        write_private(&home.join("envelope.key"), hex.as_bytes())?;
+        let (pem, key) = SigningKey::generate(Algorithm::Ed25519, Some("demo-key"))?;
+        write_private(&home.join("signing.pem"), pem.as_bytes())?;
+        let config = StoreConfig::new(database_url.to_owned().into(), TableName::default());
+        Ok(Host {
+            store: Store::connect(&config, |_, _, _| {})?,
+            database_url: database_url.to_owned(),
+            envelope_key: EnvelopeKey::parse(hex.as_bytes())?,
+            jwks: json!({ "keys": [key.public_jwk()] }),
+        })
+    }
+
+    pub(super) fn config(&self, home: &Path) -> String {
+        let home = home.display();
+        format!(
+            "[database]\nurl = {url:?}\n\
+             [envelope]\nkey_files = [\"{home}/envelope.key\"]\n\
+             [signing]\nkey_file = \"{home}/signing.pem\"\nkey_id = \"demo-key\"\n\
+             [egress]\nallow = [\"127.0.0.0/8\"]\ntrust_anchors = [\"{home}/ca.pem\"]\nsystem_roots = false\n\
+             [admin]\nlisten = \"\"\n[log]\nformat = \"text\"\n",
+            url = self.database_url
+        )
+    }
+
+    /// Seals and commits every door's webhooks, mixed, a few at a time.
+    pub(super) async fn enqueue(&self, doors: &[Door]) -> anyhow::Result<Committed> {
+        let most = doors.iter().map(|door| door.rows).max().unwrap_or_default();
+        let mut order: Vec<(u64, &Door)> = doors
+            .iter()
+            .flat_map(|door| (0..door.rows).map(move |nth| (nth * most / door.rows.max(1), door)))
+            .collect();
+        order.sort_by_key(|(position, _)| *position);
+        let mut committed = Committed::new();
+        for batch in order.chunks(PER_COMMIT) {
+            let mut rows = DemoRows::default();
+            for (_, door) in batch {
+                self.seal_into(&mut rows, &door.url);
+            }
+            self.store.insert_demo_rows(&rows).await?;
+            let now = Instant::now();
+            committed.extend(rows.idempotency_keys.into_iter().map(|key| (key, now)));
+        }
+        Ok(committed)
+    }
+
+    fn seal_into(&self, rows: &mut DemoRows, url: &str) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let task_id = format!("task_{}", hex(&random::<8>()));
+        let key = format!("whk_{}", hex(&random::<16>()));
+        let body = json!({
+            "idempotency_key": key,
+            "notification_id": format!("{task_id}.terminal"),
+            "operation_id": "op_demo",
+            "task_id": task_id,
+            "task_type": "create_media_buy",
+            "protocol": "media-buy",
+            "status": "completed",
+            "timestamp": humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string(),
+            "result": { "media_buy_id": format!("mb_{}", hex(&random::<4>())), "packages": [] },
+        });
+        let aad = Aad::delivery(&Binding {
+            account_id: "acct_demo",
+            task_id: &task_id,
+            task_type: "create_media_buy",
+            terminal_status: "completed",
+            url,
+            operation_id: "op_demo",
+            idempotency_key: &key,
+            signing_scope_id: None,
+        });
+        let nonce = random();
+        let sealed = seal(&aad, &self.envelope_key, nonce, body.to_string().into_bytes());
+        rows.push(task_id, url.to_owned(), key, sealed, nonce.to_vec());
+    }
+
+    /// What the table says became of each door's webhooks.
+    pub(super) async fn read_ledger(&self, doors: &[Door]) -> anyhow::Result<Vec<Line>> {
+        let found = self.store.read_demo_ledger().await?;
+        let lines = doors.iter().map(|door| {
+            let mut line = Line { name: door.name, rows: door.rows, ..Line::default() };
+            for entry in found.iter().filter(|entry| entry.url == door.url) {
+                match entry.state.as_str() {
+                    "delivered" => {
+                        line.delivered = entry.rows;
+                        line.retried = entry.retried;
+                    }
+                    "invalid" => line.quarantined = entry.rows,
+                    _ => line.due += entry.rows,
+                }
+            }
+            line
+        });
+        Ok(lines.collect())
+    }
+}
+
+pub(super) fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What /livez and /readyz answer from: heartbeats of the loops, and the conditions that make us unready.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The loops that must make progress for the process to count as alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    Claim,
+    Settle,
+    Sweep,
+    Probe,
+}
+
+impl Loop {
+    const ALL: [Loop; 4] = [Loop::Claim, Loop::Settle, Loop::Sweep, Loop::Probe];
+
+    fn name(self) -> &'static str {
+        match self {
+            Loop::Claim => "claim",
+            Loop::Settle => "settle",
+            Loop::Sweep => "sweep",
+            Loop::Probe => "probe",
+        }
+    }
+}
+
+/// What readiness depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Condition {
+    Database,
+    Schema,
+    Clock,
+    Keys,
+    Draining,
+}
+
+impl Condition {
+    fn name(self) -> &'static str {
+        match self {
+            Condition::Database => "database",
+            Condition::Schema => "schema",
+            Condition::Clock => "clock",
+            Condition::Keys => "keys",
+            Condition::Draining => "draining",
+        }
+    }
+}
+
+pub(crate) struct Health {
+    started: Instant,
+    silence: Duration,
+    beats: [AtomicU64; Loop::ALL.len()],
+    faults: Mutex<BTreeMap<Condition, String>>,
+}
+
+impl Health {
+    /// A loop that is silent for longer than `silence` counts as stuck. Starts unready: nothing is known yet.
+    pub(crate) fn new(silence: Duration) -> Health {
+        let unknown = || String::from("not known yet");
+        let faults = BTreeMap::from([(Condition::Database, unknown()), (Condition::Schema, unknown())]);
+        Health { started: Instant::now(), silence, beats: Default::default(), faults: Mutex::new(faults) }
+    }
+
+    pub(crate) fn beat(&self, of: Loop) {
+        self.beats[of as usize].store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Sets or clears a condition; returns whether that changed anything, so that a caller logs a change once.
+    pub(crate) fn set(&self, condition: Condition, fault: Option<String>) -> bool {
+        let mut faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let before = faults.get(&condition).cloned();
+        let changed = before != fault;
+        match fault {
+            Some(fault) => faults.insert(condition, fault),
+            None => faults.remove(&condition),
+        };
+        super::metrics::ready(faults.is_empty());
+        changed
+    }
+
+    pub(crate) fn has(&self, condition: Condition) -> bool {
+        self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains_key(&condition)
+    }
+
+    /// `Err` names the loops without progress.
+    pub(crate) fn live(&self) -> Result<(), String> {
+        let now = self.started.elapsed();
+        let stuck: Vec<&str> = Loop::ALL
+            .into_iter()
+            .filter(|of| {
+                let beat = Duration::from_millis(self.beats[*of as usize].load(Ordering::Relaxed));
+                now.saturating_sub(beat) > self.silence
+            })
+            .map(Loop::name)
+            .collect();
+        if stuck.is_empty() { Ok(()) } else { Err(format!("no progress: {}\n", stuck.join(", "))) }
+    }
+
+    /// `Err` has one line for each condition that is not met.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(faults.iter().map(|(condition, fault)| format!("{}: {fault}\n", condition.name())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_process_is_live_but_not_ready() {
+        let health = Health::new(Duration::from_secs(60));
+        assert!(health.live().is_ok());
+        assert_eq!(health.ready().unwrap_err(), "database: not known yet\nschema: not known yet\n");
+    }
+
+    #[test]
+    fn a_silent_loop_is_named() {
+        let health = Health::new(Duration::ZERO);
+        std::thread::yield_now();
+        while health.started.elapsed() < Duration::from_millis(2) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(health.live().unwrap_err(), "no progress: claim, settle, sweep, probe\n");
+    }
+
+    #[test]
+    fn a_condition_reports_only_changes() {
+        let health = Health::new(Duration::from_secs(60));
+        assert!(health.set(Condition::Database, None));
+        assert!(!health.set(Condition::Database, None));
+        assert!(health.set(Condition::Schema, None));
+        assert!(health.ready().is_ok());
+        assert!(health.set(Condition::Clock, Some("40 s ahead".into())));
+        assert_eq!(health.ready().unwrap_err(), "clock: 40 s ahead\n");
+    }
+}

@@ -1,0 +1,40 @@
+//! Log lines on stdout: text for a person, JSON for a collector. Never lets a library's own chatter through.
+
+use std::io::IsTerminal;
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{EnvFilter, FilterFn, ParseError};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::config::LogFormat;
+
+/// Starts logging. Fails on a filter that does not parse, or if called twice.
+pub(crate) fn install(format: Option<LogFormat>, filter: &str) -> Result<(), ParseError> {
+    let filter = EnvFilter::builder().parse(filter)?;
+    let format = format.unwrap_or(match std::io::stdout().is_terminal() {
+        true => LogFormat::Text,
+        false => LogFormat::Json,
+    });
+    let layer = match format {
+        LogFormat::Text => fmt::layer().with_target(false).with_ansi(std::io::stdout().is_terminal()).boxed(),
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    let layer = layer.with_filter(filter).with_filter(FilterFn::new(ours_or_serious));
+    let _ = tracing_subscriber::registry().with(layer).try_init();
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Libraries log what they handle at debug and trace: statement parameters, TLS messages, names with paths. None of
+/// it may reach a log, whatever the filter says.
+fn ours_or_serious(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with(env!("CARGO_PKG_NAME")) || *metadata.level() <= Level::WARN
+}
+
+/// A panic's message may quote the data that it tripped over, so that only the place is told.
+fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(place, "internal error: a task panicked; please report the place");
+}

@@ -1,0 +1,162 @@
+//! The metrics: names, units, help and the calls that move them. Label values come from closed enums only.
+
+use std::time::Duration;
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+const ATTEMPTS: &str = "outboxd_attempts_total";
+const ATTEMPT_DURATION: &str = "outboxd_attempt_duration_seconds";
+const VISIBLE_TO_SETTLED: &str = "outboxd_visible_to_settled_seconds";
+const CLAIMS: &str = "outboxd_claims_total";
+const CLAIMED_ROWS: &str = "outboxd_claimed_rows_total";
+const SETTLED_ROWS: &str = "outboxd_settled_rows_total";
+const LEASES_LOST: &str = "outboxd_leases_lost_total";
+const SETTLES_ABANDONED: &str = "outboxd_settles_abandoned_total";
+const IN_FLIGHT: &str = "outboxd_in_flight_rows";
+const SLOTS: &str = "outboxd_slots";
+const BACKLOG: &str = "outboxd_backlog_due_rows";
+const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
+const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
+const PURGED_ROWS: &str = "outboxd_purged_rows_total";
+const CONNECTIONS: &str = "outboxd_connections_total";
+const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
+const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
+const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
+const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
+const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
+const RELOADS: &str = "outboxd_config_reloads_total";
+const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
+const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
+const READY: &str = "outboxd_ready";
+const BUILD_INFO: &str = "outboxd_build_info";
+
+/// Makes the process-wide recorder. Called once, before the first metric moves.
+pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
+    let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+    let waits = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0];
+    let handle = PrometheusBuilder::new()
+        .set_buckets(&seconds)?
+        .set_buckets_for_metric(Matcher::Full(VISIBLE_TO_SETTLED.into()), &waits)?
+        .install_recorder()?;
+    describe();
+    gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    gauge!(RELOAD_FAILED).set(0.0);
+    gauge!(READY).set(0.0);
+    Ok(handle)
+}
+
+fn describe() {
+    let count = Unit::Count;
+    describe_counter!(ATTEMPTS, count, "Rows taken up, by outcome code.");
+    describe_histogram!(ATTEMPT_DURATION, Unit::Seconds, "Time of one attempt, from DNS to the end of the reply.");
+    describe_histogram!(VISIBLE_TO_SETTLED, Unit::Seconds, "From the moment a row was due to its settled verdict.");
+    describe_counter!(CLAIMS, count, "Claim statements, by result.");
+    describe_counter!(CLAIMED_ROWS, count, "Rows claimed.");
+    describe_counter!(SETTLED_ROWS, count, "Rows settled under their lease, by verdict.");
+    describe_counter!(LEASES_LOST, count, "Verdicts whose row had another lease by then, by outcome code.");
+    describe_counter!(SETTLES_ABANDONED, count, "Verdicts given up because their lease ended before Postgres took them.");
+    describe_gauge!(IN_FLIGHT, count, "Rows claimed and not yet settled by this process.");
+    describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
+    describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
+    describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
+    describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
+    describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
+    describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
+    describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
+    describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
+    describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
+    describe_counter!(STATEMENT_ERRORS, count, "Failed statements, by file and kind.");
+    describe_gauge!(DATABASE_CONNECTIONS, count, "Connections to Postgres, by state.");
+    describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
+    describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
+    describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
+    describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
+    describe_gauge!(READY, count, "1 while /readyz is green.");
+    describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
+}
+
+pub(crate) fn attempt(code: &'static str, duration: Option<Duration>) {
+    counter!(ATTEMPTS, "code" => code).increment(1);
+    if let Some(duration) = duration {
+        histogram!(ATTEMPT_DURATION).record(duration.as_secs_f64());
+    }
+}
+
+pub(crate) fn claimed(result: &'static str, rows: usize) {
+    counter!(CLAIMS, "result" => result).increment(1);
+    counter!(CLAIMED_ROWS).increment(rows as u64);
+}
+
+pub(crate) fn settled(verdict: &'static str, waited: Duration) {
+    counter!(SETTLED_ROWS, "verdict" => verdict).increment(1);
+    histogram!(VISIBLE_TO_SETTLED, "verdict" => verdict).record(waited.as_secs_f64());
+}
+
+pub(crate) fn lease_lost(code: &'static str) {
+    counter!(LEASES_LOST, "code" => code).increment(1);
+}
+
+pub(crate) fn settle_abandoned(rows: usize) {
+    counter!(SETTLES_ABANDONED).increment(rows as u64);
+}
+
+pub(crate) fn in_flight(rows: usize, slots: usize) {
+    gauge!(IN_FLIGHT).set(rows as f64);
+    gauge!(SLOTS).set(slots as f64);
+}
+
+pub(crate) fn backlog(due: i64, oldest: Duration) {
+    gauge!(BACKLOG).set(due as f64);
+    gauge!(OLDEST_DUE).set(oldest.as_secs_f64());
+}
+
+pub(crate) fn expired(rows: u64) {
+    counter!(EXPIRED_ROWS).increment(rows);
+}
+
+pub(crate) fn purged(rows: u64) {
+    counter!(PURGED_ROWS).increment(rows);
+}
+
+pub(crate) fn connection(reused: bool) {
+    counter!(CONNECTIONS, "kind" => if reused { "reused" } else { "opened" }).increment(1);
+}
+
+pub(crate) fn connections_idle(count: usize) {
+    gauge!(CONNECTIONS_IDLE).set(count as f64);
+}
+
+pub(crate) fn destinations_parked(count: usize) {
+    gauge!(DESTINATIONS_PARKED).set(count as f64);
+}
+
+pub(crate) fn statement(label: &'static str, duration: Duration, error: Option<&'static str>) {
+    histogram!(STATEMENT_DURATION, "statement" => label).record(duration.as_secs_f64());
+    if let Some(kind) = error {
+        counter!(STATEMENT_ERRORS, "statement" => label, "kind" => kind).increment(1);
+    }
+}
+
+pub(crate) fn database_connections(idle: usize, in_use: usize) {
+    gauge!(DATABASE_CONNECTIONS, "state" => "idle").set(idle as f64);
+    gauge!(DATABASE_CONNECTIONS, "state" => "in_use").set(in_use as f64);
+}
+
+pub(crate) fn clock_skew(seconds: f64) {
+    gauge!(CLOCK_SKEW).set(seconds);
+}
+
+pub(crate) fn reloaded(ok: bool) {
+    counter!(RELOADS, "result" => if ok { "ok" } else { "failed" }).increment(1);
+    gauge!(RELOAD_FAILED).set(if ok { 0.0 } else { 1.0 });
+}
+
+pub(crate) fn egress_allowed(networks: usize) {
+    gauge!(EGRESS_ALLOWED).set(networks as f64);
+}
+
+pub(crate) fn ready(ready: bool) {
+    gauge!(READY).set(if ready { 1.0 } else { 0.0 });
+}

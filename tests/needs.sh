@@ -1,0 +1,40 @@
+#!/bin/sh
+# Installs what `make demo` or `make test` needs and this machine lacks. Says what to do where it may not install.
+#   usage: needs.sh demo|test
+set -eu
+cd "$(dirname "$0")/.."
+
+packages=""
+have() { command -v "$1" >/dev/null 2>&1; }
+have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
+have cc || packages="$packages gcc libc6-dev"
+have setpriv || packages="$packages util-linux"
+[ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
+if [ "${1:-}" = test ]; then
+    have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3 python3-venv"
+fi
+
+if [ -n "$packages" ]; then
+    if [ "$(id -u)" = 0 ] && have apt-get; then
+        echo "installing:$packages"
+        export DEBIAN_FRONTEND=noninteractive
+        apt-get update -q
+        # shellcheck disable=SC2086  # a list of words
+        apt-get install -q -y --no-install-recommends $packages
+    else
+        echo "missing:$packages" >&2
+        echo "install them first:  sudo apt-get install$packages" >&2
+        exit 1
+    fi
+fi
+
+if [ "${1:-}" = test ]; then
+    wanted="tests/interop/requirements.txt"
+    stamp="target/venv/.installed"
+    if ! cmp -s "$wanted" "$stamp"; then
+        echo "installing the SDK that the interop tests talk to: target/venv"
+        python3 -m venv target/venv
+        target/venv/bin/pip install --quiet --disable-pip-version-check -r "$wanted"
+        cp "$wanted" "$stamp"
+    fi
+fi
