@@ -46,6 +46,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 /// A random number in [0, 1), for jitter.
 pub(crate) fn random_unit() -> f64 {
     (u64::from_le_bytes(random()) >> 11) as f64 / (1u64 << 53) as f64
+}
 
 /// No key, password or token comes near it; whatever does is the wrong file.
 const MAX_SECRET_FILE: usize = 64 * 1024;
