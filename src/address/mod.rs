@@ -1,1 +1,11 @@
-//! (stub)
+//! Where a delivery may go: URL rules, names, addresses, and the pin that every connection needs. Opens no connection to a receiver.
+
+mod lookup;
+mod pin;
+mod policy;
+mod url;
+
+pub(crate) use lookup::{LookupError, Resolver, ResolverError, ResolverLimits};
+pub(crate) use pin::{PinError, Pinned, pin};
+pub(crate) use policy::{AddressClass, Policy};
+pub(crate) use url::{Destination, HostPattern, HostPatternError, UrlError, UrlRules};

@@ -1,0 +1,96 @@
+//! The one way to a `Pinned`: every address behind a destination has passed the policy. Opens no connection.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustls_pki_types::ServerName;
+
+use super::lookup::{LookupError, Resolver};
+use super::policy::{AddressClass, Policy, unmapped};
+use super::url::{Destination, Place};
+
+#[cfg(test)]
+mod tests;
+
+/// How many addresses one attempt may try (RFC 8305 leaves it open; more only spends the deadline).
+const MAX_PINNED: usize = 4;
+
+/// Addresses that the policy passed for this attempt, and the name that the certificate must bear. Only [`pin`]
+/// makes one, so that nothing can be sent to an address that was not judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Pinned {
+    addresses: Vec<SocketAddr>,
+    server_name: ServerName<'static>,
+}
+
+impl Pinned {
+    /// At least one, in the order to try.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(crate) fn server_name(&self) -> &ServerName<'static> {
+        &self.server_name
+    }
+}
+
+/// Why there is nothing to connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PinError {
+    #[error("the name has a forbidden address ({class})")]
+    Forbidden { addr: IpAddr, class: AddressClass },
+    #[error("the URL names a forbidden address ({class})")]
+    ForbiddenLiteral { addr: IpAddr, class: AddressClass },
+    #[error("the name does not exist")]
+    NameNotFound,
+    #[error("the name exists but has no address")]
+    NoAddress,
+    #[error("the name could not be looked up: {0}")]
+    Dns(LookupError),
+    #[error("the name was not looked up in time")]
+    Timeout,
+    #[error("the name has too many addresses to judge")]
+    TooManyAddresses,
+}
+
+impl From<LookupError> for PinError {
+    fn from(error: LookupError) -> PinError {
+        match error {
+            LookupError::NameNotFound => PinError::NameNotFound,
+            LookupError::NoAddress => PinError::NoAddress,
+            LookupError::Timeout => PinError::Timeout,
+            LookupError::TooManyAddresses => PinError::TooManyAddresses,
+            LookupError::Refused | LookupError::Unreachable => PinError::Dns(error),
+        }
+    }
+}
+
+/// Looks the destination up, afresh for every attempt, and passes it only if every single address may be used: one
+/// forbidden answer among good ones is an attack or a mistake, and neither is to be helped along.
+pub(crate) async fn pin(dest: &Destination, policy: &Policy, resolver: &Resolver) -> Result<Pinned, PinError> {
+    let answers = match &dest.place {
+        Place::Literal(address) => {
+            let class = policy.classify(*address);
+            if !class.is_allowed() {
+                return Err(PinError::ForbiddenLiteral { addr: *address, class });
+            }
+            vec![*address]
+        }
+        Place::Name(name) => resolver.addresses(name).await?,
+    };
+    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(MAX_PINNED);
+    for addr in answers {
+        let class = policy.classify(addr);
+        if !class.is_allowed() {
+            return Err(PinError::Forbidden { addr, class });
+        }
+        // Judged as IPv4, so dialled as IPv4.
+        let address = SocketAddr::new(unmapped(addr), dest.port());
+        if addresses.len() < MAX_PINNED && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() {
+        return Err(PinError::NoAddress);
+    }
+    Ok(Pinned { addresses, server_name: dest.server_name.clone() })
+}
