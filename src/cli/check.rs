@@ -3,6 +3,7 @@
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::deliver::{egress, keyring, provider};
+use crate::signer::Provider;
 use crate::store::Store;
 
 /// What was found, in the order of the lines printed.
@@ -52,7 +53,10 @@ fn keys(config: &Config, findings: &mut Findings) {
         Err(error) => findings.fail("envelope", error.into()),
     }
     match provider(config) {
-        Ok(provider) => findings.ok("signing", provider.describe()),
+        Ok(Provider::Fixed { key, .. }) => findings.ok("signing", format!("{} key {:?}", key.algorithm(), key.kid())),
+        Ok(Provider::Scopes(_)) => {
+            findings.ok("signing", format!("by scope, from {}", config.settings.signing.scopes_dir.display()));
+        }
         Err(error) => findings.fail("signing", error.into()),
     }
     match egress(config) {

@@ -24,7 +24,9 @@ use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
 use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
 use crate::telemetry::metrics;
-use crate::verdict::{Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, schedule};
+use crate::verdict::{
+    Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, honours_retry_after, schedule,
+};
 
 /// What every delivery shares.
 pub(crate) struct Tools {
@@ -48,7 +50,17 @@ impl Tools {
             CompatPolicy::Sdk => StatusPolicy::Sdk,
         };
         let attempt_timeout = config.settings.egress.attempt_timeout;
-        Tools { snapshot, policy, backoff: Backoff::new(config, policy), attempt_timeout, phases, settle }
+        let retry = &config.settings.retry;
+        let backoff = Backoff {
+            base: retry.base,
+            cap: retry.cap,
+            slow_base: retry.slow_base,
+            slow_cap: retry.slow_cap,
+            retry_after_cap: retry.retry_after_cap,
+            unopenable_grace: config.settings.envelope.unopenable_grace,
+            policy,
+        };
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle }
     }
 }
 
@@ -89,13 +101,8 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         .catch_unwind()
         .await
         .unwrap_or(Ending::Refused(Cause::Internal));
-    let facts = Facts {
-        attempt_count,
-        since_first_attempt: times.since_first_attempt,
-        horizon_left: times.retry_until.saturating_duration_since(Instant::now()),
-    };
-    let (cause, verdict) = judge(&ending, &facts, &tools);
-    if let Some(pause) = verdict.destination_pause(&tools.backoff) {
+    let (cause, verdict) = judge(&ending, attempt_count, &times, &tools);
+    if let Some(pause) = asked_pause(&ending, &tools.backoff) {
         slot.park(Instant::now() + pause);
     }
     report::attempt(&lease, &trail, attempt_count, started.elapsed(), cause, &verdict, &ending);
@@ -205,14 +212,40 @@ async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     posted.attempt
 }
 
-fn judge(ending: &Ending, facts: &Facts, tools: &Tools) -> (Cause, Verdict) {
+fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> (Cause, Verdict) {
+    let reply = match ending {
+        Ending::Attempted(Attempt::Replied(reply)) => Some(reply),
+        _ => None,
+    };
+    let facts = Facts {
+        attempt_count,
+        since_first_attempt: times.since_first_attempt,
+        horizon_left: times.retry_until.saturating_duration_since(Instant::now()),
+        retry_after: reply.and_then(|reply| reply.retry_after),
+        status: reply.map(|reply| reply.status),
+        challenge: reply.and_then(|reply| reply.challenge),
+    };
     let (class, cause) = match ending {
-        Ending::GivenBack(cause) => return (*cause, Verdict::GiveBack { delay: Duration::ZERO, cause: *cause }),
-        Ending::CutOff => return (Cause::Drained, Verdict::retry_at_once(Cause::Drained)),
+        Ending::GivenBack(cause) => (Class::GiveBack, *cause),
         Ending::Refused(cause) => (cause.class(tools.policy), *cause),
         Ending::Attempted(attempt) => classify(attempt, tools.policy),
+        Ending::CutOff => {
+            let cause = Cause::Drained;
+            return (cause, Verdict::Retry { delay: Duration::ZERO, status: None, cause, challenge: None });
+        }
     };
-    (cause, schedule(class, cause, facts, &tools.backoff, random_unit()))
+    (cause, schedule(class, cause, &facts, &tools.backoff, random_unit()))
+}
+
+/// How long the receiver asked to be left alone, for all rows of its destination. Shorter than what the one row waits:
+/// behind one host may stand many buyers, and one of them must not silence the others for a day.
+fn asked_pause(ending: &Ending, backoff: &Backoff) -> Option<Duration> {
+    match ending {
+        Ending::Attempted(Attempt::Replied(reply)) if honours_retry_after(reply.status) => {
+            reply.retry_after.map(|asked| asked.min(backoff.cap))
+        }
+        _ => None,
+    }
 }
 
 /// Seconds for the signature's `created`; a clock before 1970 signs nothing that a receiver would take anyway.

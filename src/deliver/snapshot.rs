@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::address::{Policy, Resolver, UrlRules};
-use crate::config::{Config, ConfigError, Egress, secret_file};
+use crate::address::{HostPatternError, Policy, Resolver, UrlRules};
+use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::Client;
-use crate::signature::SigningKey;
-use crate::signer::Provider;
+use crate::signature::{Algorithm, Algorithms, SigningKey};
+use crate::signer::{Provider, ScopeDirectory};
 use crate::telemetry::metrics;
 
 pub(crate) struct Snapshot {
@@ -80,7 +80,7 @@ pub(crate) fn keyring(config: &Config) -> Result<Keyring, SnapshotError> {
                        envelope)";
         return Err(setting("envelope.key_files", problem.into()));
     }
-    Ok(Keyring::new(keys))
+    Keyring::new(keys).map_err(|error| setting("envelope.key_files", error.to_string()))
 }
 
 /// Where signing keys come from: one file, or a directory by scope.
@@ -89,27 +89,55 @@ pub(crate) fn provider(config: &Config) -> Result<Provider, SnapshotError> {
     let advertised = signing
         .algorithms
         .iter()
-        .map(|name| name.parse())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| setting("signing.algorithms", format!("{error}")))?;
+        .map(|name| name.parse::<Algorithm>())
+        .collect::<Result<Algorithms, _>>()
+        .map_err(|error| setting("signing.algorithms", error.to_string()))?;
+    if advertised.is_empty() {
+        return Err(setting("signing.algorithms", "is empty; name what the seller advertises".into()));
+    }
     if !signing.scopes_dir.as_os_str().is_empty() {
+        if !signing.scopes_dir.is_dir() {
+            let problem = "is not a directory that can be entered".into();
+            return Err(SnapshotError::File { key: "signing.scopes_dir", path: signing.scopes_dir.clone(), problem });
+        }
         let default_scope = Some(signing.default_scope.clone()).filter(|scope| !scope.is_empty());
-        return Provider::scopes(&signing.scopes_dir, default_scope)
-            .map_err(|error| setting("signing.scopes_dir", error.to_string()));
+        return Ok(Provider::Scopes(ScopeDirectory::new(signing.scopes_dir.clone(), default_scope)));
     }
     if signing.key_file.as_os_str().is_empty() {
         let problem = "no signing key is set; name a private key file (make one: outboxd keygen ed25519), or set \
                        signing.scopes_dir";
         return Err(setting("signing.key_file", problem.into()));
     }
+    let key = fixed_key(signing)?;
+    if !advertised.contains(key.algorithm()) {
+        let problem = format!("the key is {}, which signing.algorithms does not name", key.algorithm());
+        return Err(setting("signing.key_file", problem));
+    }
+    Ok(Provider::Fixed { key: Arc::new(key), advertised })
+}
+
+/// A private JWK carries its own key id; a PEM needs one beside it.
+fn fixed_key(signing: &Signing) -> Result<SigningKey, SnapshotError> {
     let bytes = secret_file("signing.key_file", &signing.key_file)?;
-    let key_id = Some(signing.key_id.as_str()).filter(|id| !id.is_empty());
-    let key = SigningKey::from_file(bytes.expose(), key_id).map_err(|error| SnapshotError::File {
+    let is_jwk = bytes.expose().trim_ascii_start().starts_with(b"{");
+    if !is_jwk && signing.key_id.is_empty() {
+        let problem = "is empty; a PEM key needs the key id under which its public half is published".into();
+        return Err(setting("signing.key_id", problem));
+    }
+    let key = match is_jwk {
+        true => SigningKey::from_jwk(bytes.expose()),
+        false => SigningKey::from_pem(bytes.expose(), &signing.key_id, None),
+    };
+    let key = key.map_err(|error| SnapshotError::File {
         key: "signing.key_file",
         path: signing.key_file.clone(),
         problem: error.to_string(),
     })?;
-    Provider::fixed(Arc::new(key), &advertised).map_err(|error| setting("signing.key_file", error.to_string()))
+    if is_jwk && !signing.key_id.is_empty() && signing.key_id != key.kid() {
+        let problem = format!("is {:?}, but the JWK's kid is {:?}; leave it empty", signing.key_id, key.kid());
+        return Err(setting("signing.key_id", problem));
+    }
+    Ok(key)
 }
 
 /// The way out: URL rules, address policy, resolver and TLS client.
@@ -130,9 +158,14 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
         servers => Resolver::with_servers(servers),
     }
     .map_err(|error| setting("egress.dns_servers", error.to_string()))?;
+    let allow_hosts = egress
+        .allow_hosts
+        .iter()
+        .map(|pattern| pattern.parse())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error: HostPatternError| setting("egress.allow_hosts", error.to_string()))?;
     Ok(Way {
-        url_rules: UrlRules::new(&egress.allow_hosts, &egress.ports)
-            .map_err(|error| setting("egress.allow_hosts", error.to_string()))?,
+        url_rules: UrlRules::new(allow_hosts, egress.ports.clone()),
         policy: Policy::new(egress.allow.clone(), egress.deny.clone()),
         resolver,
         client: Client::new(Arc::new(tls)),

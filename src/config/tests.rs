@@ -1,0 +1,124 @@
+//! Every bad setting is refused with one sentence that names the key and what it takes; no secret is in any of them.
+
+use super::*;
+
+fn sources(file: Option<&Path>, environment: &[(&str, &str)], sets: &[&str]) -> Sources {
+    Sources {
+        file: file.map(Path::to_owned),
+        sets: sets.iter().map(ToString::to_string).collect(),
+        environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+    }
+}
+
+fn load(file: &str, environment: &[(&str, &str)], sets: &[&str]) -> Result<Config, String> {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(path.path(), file).unwrap();
+    Config::load(&sources(Some(path.path()), environment, sets)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_defaults_fit_together() {
+    let config = Config::load(&Sources::default()).unwrap();
+    assert_eq!(config.settings.outbox.table, "adcp_task_webhook_outbox");
+    assert_eq!(config.settings.retry.cap, Duration::from_secs(900));
+    assert_eq!(config.settings.compat.policy, CompatPolicy::Default);
+}
+
+#[test]
+fn a_later_layer_overrides_an_earlier_one_key_by_key() {
+    let file = "[delivery]\nslots = 10\nclaim_batch = 20\nper_destination = 30\n";
+    let environment = [("OUTBOXD_DELIVERY__CLAIM_BATCH", "21"), ("OUTBOXD_DELIVERY__PER_DESTINATION", "31")];
+    let delivery = load(file, &environment, &["delivery.per_destination=32"]).unwrap().settings.delivery;
+    assert_eq!((delivery.slots, delivery.claim_batch, delivery.per_destination), (10, 21, 32));
+    assert_eq!(delivery.lease, Duration::from_secs(60));
+}
+
+#[test]
+fn lists_come_through_the_environment_and_flags() {
+    let environment = [("OUTBOXD_EGRESS__ALLOW", r#"["10.0.0.0/8", "127.0.0.1/32"]"#)];
+    let egress = load("", &environment, &["egress.ports=[443, 8443]"]).unwrap().settings.egress;
+    assert_eq!(egress.allow.len(), 2);
+    assert_eq!(egress.ports, [443, 8443]);
+}
+
+/// (file, environment, flag, words that the message must have)
+type Refusal<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
+
+#[test]
+fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
+    let table: &[Refusal<'_>] = &[
+        ("[delivery]\nslotz = 1\n", &[], &[], &["delivery", "unknown key `slotz`", "slots"]),
+        ("[delivvery]\nslots = 1\n", &[], &[], &["unknown key `delivvery`", "delivery"]),
+        ("", &[("OUTBOXD_DELIVERY__SLOTZ", "1")], &[], &["unknown key `slotz`"]),
+        ("", &[("OUTBOXD_DELIVERY_SLOTS", "1")], &[], &["OUTBOXD_DELIVERY_SLOTS", "OUTBOXD_DELIVERY__SLOTS"]),
+        ("", &[], &["delivery.slotz=1"], &["unknown key `slotz`"]),
+        ("", &[], &["delivery.slots"], &["--set delivery.slots", "section.key=value"]),
+        ("[delivery\n", &[], &[], &["TOML"]),
+        ("[delivery]\nslots = \"many\"\n", &[], &[], &["delivery.slots", "many"]),
+        ("[delivery]\nslots = 0\n", &[], &[], &["delivery.slots", "is 0", "1 to 10000"]),
+        ("[delivery]\nlease = \"14s\"\n", &[], &[], &["delivery.lease", "14s", "at least 15s"]),
+        ("[delivery]\nlease = \"soon\"\n", &[], &[], &["delivery.lease", "soon", "\"10s\""]),
+        ("[egress]\nattempt_timeout = \"56s\"\n", &[], &[], &["delivery.lease", "at least 1m 1s"]),
+        ("[database]\npool_size = 3\n", &[], &[], &["database.pool_size", "is 3", "4 to 1000"]),
+        ("[egress]\nallow = [\"10.0.0.0/40\"]\n", &[], &[], &["egress.allow"]),
+        ("[admin]\nlisten = \"9464\"\n", &[], &[], &["admin.listen", "127.0.0.1:9464"]),
+        ("[compat]\npolicy = \"python\"\n", &[], &[], &["compat.policy", "python", "sdk"]),
+        ("[log]\nformat = \"xml\"\n", &[], &[], &["log.format", "xml", "json"]),
+        ("[retry]\ncap = \"100ms\"\n", &[], &[], &["retry.cap", "1s to 7days"]),
+        ("[outbox]\ntable = \"Orders\"\n", &[], &[], &["outbox.table", "[a-z_][a-z0-9_]{0,44}"]),
+        ("[database]\nsslmode = \"maybe\"\n", &[], &[], &["sslmode", "verify-full"]),
+        ("[signing]\nkey_file = \"a\"\nscopes_dir = \"b\"\n", &[], &[], &["signing.key_file", "exactly one"]),
+        ("[signing]\ndefault_scope = \"a\"\n", &[], &[], &["signing.default_scope", "scopes_dir"]),
+    ];
+    for (file, environment, sets, words) in table {
+        let error = load(file, environment, sets)
+            .and_then(|config| config.store().map(|_| ()).map_err(|error| error.to_string()))
+            .expect_err(file);
+        for word in *words {
+            assert!(error.contains(word), "{file:?} {environment:?} {sets:?}: {error}");
+        }
+        assert!(error.lines().count() <= 4, "{error}");
+    }
+}
+
+#[test]
+fn a_password_in_a_file_or_flag_is_refused_without_being_shown() {
+    for url in ["postgresql://app:hush-1@db/app", "host=db password=hush-1", "postgresql://db/app?password=hush-1"] {
+        let file = format!("[database]\nurl = \"{url}\"\n");
+        let error = load(&file, &[], &[]).unwrap_err();
+        assert!(error.contains("database.url") && error.contains("password_file"), "{error}");
+        assert!(!error.contains("hush-1"), "{error}");
+        let error = load("", &[], &[&format!("database.url={url}")]).unwrap_err();
+        assert!(error.contains("password_file") && !error.contains("hush-1"), "{error}");
+    }
+}
+
+#[test]
+fn secrets_of_the_environment_are_kept_apart_and_unprinted() {
+    let environment =
+        [("OUTBOXD_DATABASE__URL", "postgresql://app:hush-1@db/app"), ("OUTBOXD_ENVELOPE__KEYS", "hush-2")];
+    let config = load("", &environment, &[]).unwrap();
+    assert_eq!(config.secrets.envelope_keys.as_ref().unwrap().expose(), b"hush-2");
+    assert!(!format!("{config:?}").contains("hush"));
+}
+
+#[test]
+fn other_variables_with_the_prefix_are_left_alone() {
+    assert!(load("", &[("OUTBOXD_CONFIG", "x"), ("OUTBOXD_TEST_PYTHON", "y"), ("PATH", "z")], &[]).is_ok());
+}
+
+#[test]
+fn every_section_and_key_of_the_defaults_is_explained() {
+    let mut explained = false;
+    for line in DEFAULTS.lines() {
+        match line.trim() {
+            comment if comment.starts_with('#') => explained = true,
+            "" => explained = false,
+            section if section.starts_with('[') => explained = true,
+            key => {
+                // A key without a comment of its own stands right under one that speaks for it.
+                assert!(explained, "{key} has no explanation above it");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The house rules that a reader relies on, read off the source: who may import whom, where SQL lives, how long a file is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|has| has == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every source file: its path below `src`, and its text up to its inline tests.
+fn sources() -> Vec<(String, String)> {
+    let src = root().join("src");
+    files(&src, "rs")
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
+            (name, code)
+        })
+        .filter(|(name, _)| !name.ends_with("tests.rs") && !name.contains("/tests/"))
+        .collect()
+}
+
+fn room(name: &str) -> &str {
+    name.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+/// The rooms that a room's code names by `crate::`, and the libraries that only some may touch.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("address", &["signature"]),
+    ("claim", &["envelope", "secret", "store", "telemetry"]),
+    ("config", &["secret", "store"]),
+    ("deliver", &[
+        "address", "claim", "config", "daemon", "envelope", "post", "secret", "settle", "signature", "signer",
+        "telemetry", "verdict",
+    ]),
+    ("envelope", &["secret"]),
+    ("post", &["address", "signature", "verdict"]),
+    ("secret", &[]),
+    ("settle", &["claim", "store", "telemetry", "verdict"]),
+    ("signature", &["secret"]),
+    ("signer", &["secret", "signature"]),
+    ("store", &["envelope", "secret"]),
+    ("telemetry", &["config"]),
+    ("verdict", &[]),
+];
+
+#[test]
+fn rooms_import_only_what_the_plan_allows() {
+    for (name, code) in sources() {
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(of, _)| *of == room(&name)) else { continue };
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for used in line.split("crate::").skip(1) {
+                let used = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+                assert!(used == room(&name) || allowed.contains(&used), "{name}:{}: uses {used}", number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn pure_rooms_know_no_clock_socket_file_or_runtime() {
+    const IMPURE: &[&str] = &[
+        "tokio", "std::net::Tcp", "std::fs", "std::env", "SystemTime", "Instant", "tracing::", "metrics", "SystemRandom",
+    ];
+    let pure = |name: &str| {
+        ["envelope", "signature", "verdict"].contains(&room(name))
+            || ["address/policy.rs", "address/url.rs"].contains(&name)
+    };
+    for (name, code) in sources().into_iter().filter(|(name, _)| pure(name)) {
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for word in IMPURE {
+                // ECDSA signatures need fresh randomness, and ring takes its source as an argument of that type.
+                if *word == "SystemRandom" && name.starts_with("signature/key") {
+                    continue;
+                }
+                assert!(!line.contains(word), "{name}:{}: {word}", number + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_store_names_postgres_and_only_sql_files_hold_sql() {
+    const STATEMENTS: &[&str] = &["SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "CREATE TABLE", "LISTEN "];
+    for (name, code) in sources() {
+        if room(&name) != "store" {
+            assert!(!code.contains("tokio_postgres"), "{name} names tokio_postgres");
+            assert!(!code.contains("deadpool"), "{name} names deadpool");
+        }
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for statement in STATEMENTS {
+                assert!(!line.contains(statement), "{name}:{}: SQL in Rust", number + 1);
+            }
+            assert!(!line.contains("adcp_task_webhook_outbox"), "{name}:{}: a table name in Rust", number + 1);
+        }
+    }
+}
+
+#[test]
+fn files_open_with_a_sentence_and_stay_short() {
+    for (name, code) in sources() {
+        assert!(code.starts_with("//! "), "{name} does not say what it does");
+        let lines = code.lines().count();
+        assert!(lines <= 600, "{name} has {lines} lines");
+        for bad in ["utils", "helpers", "common", "misc", "types"] {
+            assert!(!name.split('/').any(|part| part.trim_end_matches(".rs") == bad), "{name} names nothing");
+        }
+    }
+}
+
+#[test]
+fn functions_stay_under_eighty_lines() {
+    for (name, code) in sources() {
+        let lines: Vec<&str> = code.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let head = line.trim_start();
+            let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "async fn ", "pub(crate) async fn ",
+                "pub(super) async fn "].iter().any(|opening| head.starts_with(opening));
+            if !is_function {
+                continue;
+            }
+            let end = format!("{}}}", " ".repeat(indent));
+            let length = lines[start..].iter().position(|line| *line == end).unwrap_or(0);
+            assert!(length <= 80, "{name}:{}: a function of {length} lines", start + 1);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_undone_or_switched_off() {
+    let mut all = files(&root().join("src"), "rs");
+    all.extend(files(&root().join("tests"), "rs"));
+    for path in all.into_iter().filter(|path| !path.ends_with("rooms.rs")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for word in ["todo!(", "unimplemented!(", "#[ignore", "TODO", "FIXME", "dbg!("] {
+            assert!(!text.contains(word), "{}: {word}", path.display());
+        }
+    }
+}
+
+#[test]
+fn ring_is_the_only_crypto_backend() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    for banned in ["aws-lc-rs", "aws-lc-sys", "openssl", "openssl-sys", "native-tls"] {
+        assert!(!lock.contains(&format!("name = \"{banned}\"\n")), "{banned} is in Cargo.lock");
+    }
+    assert!(lock.contains("name = \"ring\"\n"));
+}
