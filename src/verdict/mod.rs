@@ -7,6 +7,9 @@ mod classify;
 pub(crate) mod retry_after;
 mod schedule;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use attempt::*;
 pub(crate) use cause::{Blame, Cause, Class};
 pub(crate) use classify::{StatusPolicy, classify};
