@@ -269,7 +269,7 @@ mod tests {
             b"{\"a\":\"\xff\"}",
             b"{\"\xc3\":1}",
             b"\xef\xbb\xbf{}",
-            b"{\0\"\0a\0\"\0:\01\0}\0",
+            b"{\x00\"\x00a\x00\"\x00:\x001\x00}\x00",
             b"{\"a\":1} // no",
         ];
         for document in documents {

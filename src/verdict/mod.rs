@@ -10,7 +10,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attempt::*;
+pub(crate) use attempt::{Attempt, Challenge, Failure, Fault, Reply, Sent};
 pub(crate) use cause::{Blame, Cause, Class};
 pub(crate) use classify::{StatusPolicy, classify};
 pub(crate) use schedule::{Backoff, Facts, Verdict, honours_retry_after, schedule};
