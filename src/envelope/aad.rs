@@ -58,3 +58,25 @@ fn json_array(fields: &[&str]) -> Vec<u8> {
     // Strings serialize to JSON whatever they hold, and a Vec takes every write.
     serde_json::to_vec(fields).expect("strings always serialize")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_of_character_is_spelt_as_the_writer_spells_it() {
+        let table = [
+            ("\"\\", r#"\"\\"#),
+            ("\u{8}\u{c}\n\r\t", r"\b\f\n\r\t"),
+            ("\0\u{1}\u{b}\u{1f}", r"\u0000\u0001\u000b\u001f"),
+            ("/<>&'", "/<>&'"),
+            ("\u{7f}\u{80}\u{9f}", "\u{7f}\u{80}\u{9f}"),
+            ("\u{2028}\u{2029}\u{feff}\u{ffff}", "\u{2028}\u{2029}\u{feff}\u{ffff}"),
+            ("😀é", "😀é"),
+        ];
+        for (field, spelt) in table {
+            let expected = format!("[\"task-webhook-registration-v1\",\"{spelt}\",\"\",\"t\"]");
+            assert_eq!(Aad::registration(field, "", "t").as_bytes(), expected.as_bytes(), "{field:?}");
+        }
+    }
+}

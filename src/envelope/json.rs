@@ -5,6 +5,9 @@
 //! lone surrogate, at most [`MAX_DEPTH`] levels. Integers of any length that a double can approximate pass (the bytes
 //! are delivered as they are); a number beyond a double's range, such as `1e999`, does not: the reference's receiver
 //! refuses it, and the canonical form by which receivers compare payloads (RFC 8785) cannot express it.
+//!
+//! What is kept of the document is wiped when dropped; an escaped string also passes through serde_json's scratch
+//! buffer, which is not.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -211,5 +214,114 @@ impl<'a> Visitor<'a> for Key {
 
     fn visit_str<E>(self, key: &str) -> Result<Cow<'a, str>, E> {
         Ok(Cow::Owned(key.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn verdict(document: &[u8]) -> Result<bool, JsonFault> {
+        read(document, [&["a"]]).map(|members: Option<[Member<'_>; 1]>| members.is_some())
+    }
+
+    #[test]
+    fn what_a_strict_receiver_takes_passes() {
+        let documents = [
+            r#" {"a": [1, -0, 1.5e-7, true, false, null, "\ud83d\ude00 \u0000", {}]} "#,
+            r#"{"a":18446744073709551616,"b":-99999999999999999999,"c":12345678901234567890}"#,
+            r#"{"":{"":{"":0}}}"#,
+            r#"{"a":{"k":1},"b":{"k":1}}"#,
+            "{\"\u{feff}\":\"\u{7f}\u{2028}\"}",
+        ];
+        for document in documents {
+            assert_eq!(verdict(document.as_bytes()), Ok(true), "{document}");
+        }
+        for document in ["[]", "1", "null", "\"text\"", " true "] {
+            assert_eq!(verdict(document.as_bytes()), Ok(false), "{document}");
+        }
+    }
+
+    #[test]
+    fn what_a_strict_receiver_refuses_does_not_pass() {
+        let documents: [&[u8]; 24] = [
+            b"",
+            b" ",
+            b"{",
+            b"{}{}",
+            b"{} x",
+            b"{\"a\":1,}",
+            b"[1,]",
+            b"{'a':1}",
+            b"{a:1}",
+            b"{\"a\":01}",
+            b"{\"a\":+1}",
+            b"{\"a\":1.}",
+            b"{\"a\":NaN}",
+            b"{\"a\":Infinity}",
+            b"{\"a\":-Infinity}",
+            b"{\"a\":1e999}",
+            b"{\"a\":\"\\ud800\"}",
+            b"{\"a\":\"\\udc00\\ud800\"}",
+            b"{\"a\":\"\n\"}",
+            b"{\"a\":\"\xff\"}",
+            b"{\"\xc3\":1}",
+            b"\xef\xbb\xbf{}",
+            b"{\x00\"\x00a\x00\"\x00:\x001\x00}\x00",
+            b"{\"a\":1} // no",
+        ];
+        for document in documents {
+            assert_eq!(verdict(document), Err(JsonFault::Syntax), "{}", String::from_utf8_lossy(document));
+        }
+    }
+
+    #[test]
+    fn a_key_twice_in_one_object_is_found_at_any_depth_and_in_any_spelling() {
+        for document in
+            [r#"{"a":1,"a":1}"#, r#"{"a":1,"b":2,"\u0061":3}"#, r#"[[{"x":[{"k":{},"k":{}}]}]]"#, r#"{"":1,"":2}"#]
+        {
+            assert_eq!(verdict(document.as_bytes()), Err(JsonFault::DuplicateKey), "{document}");
+        }
+    }
+
+    #[test]
+    fn a_hundred_levels_pass_and_one_more_does_not() {
+        let arrays = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let objects = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        assert_eq!(verdict(arrays(MAX_DEPTH).as_bytes()), Ok(false));
+        assert_eq!(verdict(objects(MAX_DEPTH).as_bytes()), Ok(true));
+        assert_eq!(verdict(arrays(MAX_DEPTH + 1).as_bytes()), Err(JsonFault::TooDeep));
+        assert_eq!(verdict(objects(MAX_DEPTH + 1).as_bytes()), Err(JsonFault::TooDeep));
+        assert_eq!(verdict("[".repeat(1_000_000).as_bytes()), Err(JsonFault::TooDeep));
+    }
+
+    #[test]
+    fn only_members_at_their_own_path_are_kept() {
+        let document =
+            br#"{"o":{"x":"in","y":{"x":"deeper"}},"x":"top","l":[{"x":"listed"}],"o/x":"slash","e":"\u0041"}"#;
+        let [inner, top, missing, object, escaped] =
+            read(document, [&["o", "x"], &["x"], &["o", "z"], &["o"], &["e"]]).unwrap().unwrap();
+        assert!(matches!(inner, Member::Text(Text::Slice("in"))));
+        assert!(matches!(top, Member::Text(Text::Slice("top"))));
+        assert!(matches!(missing, Member::Absent));
+        assert!(matches!(object, Member::Object));
+        assert!(matches!(escaped, Member::Text(text) if &*text == "A"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_passes_is_json_to_serde_json_as_well(
+            document in r#"[\[\]{}:, "\\ua0-9eE.+-]{0,24}"#,
+        ) {
+            let ours = verdict(document.as_bytes());
+            let theirs = serde_json::from_str::<serde_json::Value>(&document);
+            match ours {
+                Ok(object) => prop_assert_eq!(theirs.unwrap().is_object(), object),
+                Err(JsonFault::Syntax) => prop_assert!(theirs.is_err()),
+                Err(_) => {}
+            }
+        }
     }
 }

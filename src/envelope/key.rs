@@ -83,3 +83,63 @@ impl Keyring {
         self.newest_first.split_last().expect("a keyring holds a key")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAW: [u8; 32] = *b"\x00\x01\xfe\xff0123456789abcdef0123456789ab";
+
+    fn hex(raw: &[u8], upper: bool) -> String {
+        raw.iter().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect()
+    }
+
+    #[test]
+    fn every_accepted_spelling_gives_the_same_key() {
+        let spellings = [
+            RAW.to_vec(),
+            hex(&RAW, false).into_bytes(),
+            hex(&RAW, true).into_bytes(),
+            STANDARD.encode(RAW).into_bytes(),
+            STANDARD_NO_PAD.encode(RAW).into_bytes(),
+            URL_SAFE.encode(RAW).into_bytes(),
+            URL_SAFE_NO_PAD.encode(RAW).into_bytes(),
+        ];
+        for spelling in spellings {
+            for end in [&b""[..], b"\n", b"\r\n"] {
+                let given = [&spelling, end].concat();
+                if spelling.len() == 32 && end == b"\r\n" {
+                    continue;
+                }
+                let key = EnvelopeKey::parse(&given).unwrap_or_else(|error| panic!("{given:?}: {error}"));
+                assert_eq!(*key.0, RAW);
+            }
+        }
+    }
+
+    #[test]
+    fn a_raw_key_that_ends_in_a_newline_is_kept_whole() {
+        let raw = [b'\n'; 32];
+        assert_eq!(*EnvelopeKey::parse(&raw).unwrap().0, raw);
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_length_only() {
+        let refused = [
+            Vec::new(),
+            vec![7; 16],
+            vec![7; 31],
+            vec![7; 34],
+            hex(&RAW[..31], false).into_bytes(),
+            format!("{}g", &hex(&RAW, false)[..63]).into_bytes(),
+            format!("{}\n\n", hex(&RAW, false)).into_bytes(),
+            STANDARD.encode([7; 31]).into_bytes(),
+            STANDARD.encode([7; 33]).into_bytes(),
+        ];
+        for given in refused {
+            let refusal = EnvelopeKey::parse(&given).map(drop);
+            assert_eq!(refusal, Err(KeyError::Unrecognised { bytes: given.len() }), "{given:?}");
+        }
+        assert_eq!(Keyring::new(Vec::new()).map(drop), Err(KeyError::NoKey));
+    }
+}

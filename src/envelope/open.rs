@@ -62,8 +62,8 @@ pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<En
     }
     let aad = Aad::delivery(&Binding::from(&*row));
     let plaintext = unseal(sealed, &aad, nonce, ring).ok_or(OpenError::Unopenable)?;
-    let (body, authentication) = match legacy_parts(&plaintext, row, rules)? {
-        Some((body, authentication)) => (body, Some(authentication)),
+    let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
+        Some(Legacy { body, authentication }) => (body, Some(authentication)),
         None => (plaintext, None),
     };
     if body.len() > MAX_BODY {
@@ -84,12 +84,14 @@ const AUTHENTICATION: Path = &["authentication"];
 const SCHEME: Path = &["authentication", "scheme"];
 const CREDENTIALS: Path = &["authentication", "credentials"];
 
+/// What a legacy-auth row's plaintext wraps.
+struct Legacy {
+    body: Zeroizing<Vec<u8>>,
+    authentication: Authentication,
+}
+
 /// Reads the plaintext once, as either form. `None` is an RFC 9421 row: the plaintext is the body, and has been checked.
-fn legacy_parts(
-    plaintext: &[u8],
-    row: &Row,
-    rules: OpenRules,
-) -> Result<Option<(Zeroizing<Vec<u8>>, Authentication)>, OpenError> {
+fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Option<Legacy>, OpenError> {
     let [version, body, object, scheme, credentials, bound @ ..] = read_object(
         plaintext,
         [
@@ -123,7 +125,7 @@ fn legacy_parts(
     if row.signing_scope_id.is_some() {
         return Err(OpenError::Malformed(EnvelopeFault::ScopeWithAuthentication));
     }
-    Ok(Some((body, authentication)))
+    Ok(Some(Legacy { body, authentication }))
 }
 
 pub(super) fn read_object<const N: usize>(document: &[u8], paths: [Path; N]) -> Result<[Member<'_>; N], OpenError> {

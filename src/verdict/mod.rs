@@ -7,7 +7,10 @@ mod classify;
 pub(crate) mod retry_after;
 mod schedule;
 
-pub(crate) use attempt::*;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use attempt::{Attempt, Challenge, Failure, Fault, Reply, Sent};
 pub(crate) use cause::{Blame, Cause, Class};
 pub(crate) use classify::{StatusPolicy, classify};
 pub(crate) use schedule::{Backoff, Facts, Verdict, honours_retry_after, schedule};
