@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::envelope::Row;
-use crate::store::{ClaimRequest, Claimed, Store, StoreError};
+use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 
 /// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
@@ -22,21 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Claim {
     pub(crate) lease: Lease,
     pub(crate) times: Times,
-    pub(crate) row: Result<Row, BrokenRow>,
+    /// A row that could not be decoded can only be quarantined.
+    pub(crate) row: Result<Row, Broken>,
     pub(crate) slot: Slot,
-}
-
-/// A row that could not be decoded; it can only be quarantined.
-pub(crate) struct BrokenRow {
-    pub(crate) column: String,
 }
 
 /// The right to settle one row. It ends by this process's monotonic clock, counted from before the claim was sent, so
 /// that it never outlives the database's own end of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
-    pub(crate) row_id: i64,
-    pub(crate) token: Arc<str>,
+    pub(crate) held: store::Lease,
     pub(crate) ends: Instant,
 }
 
@@ -166,7 +161,7 @@ impl Slots {
     }
 
     /// The destinations that have less than the default room, with what they have left; parked ones have none.
-    fn rooms(&self, now: Instant) -> (Vec<String>, Vec<i32>) {
+    fn rooms(&self, now: Instant) -> Vec<(String, u32)> {
         let mut destinations = self.lock();
         destinations.retain(|_, destination| {
             if destination.parked_until.is_some_and(|until| until <= now) {
@@ -179,7 +174,7 @@ impl Slots {
             Some(_) => 0,
             None => self.limits.per_destination.saturating_sub(destination.in_flight),
         };
-        destinations.iter().map(|(name, one)| (name.to_string(), room(one) as i32)).unzip()
+        destinations.iter().map(|(name, one)| (name.to_string(), room(one) as u32)).collect()
     }
 
     /// Permits for up to one batch: waits for the first, then briefly for more. `None` if nothing came free in time.
@@ -208,56 +203,39 @@ impl Slots {
             return Ok(None);
         }
         let asked_at = Instant::now();
-        let (destinations, rooms) = self.rooms(asked_at);
-        let token: Arc<str> = fresh_token().into();
         let request = ClaimRequest {
-            rows: permits.len() as i64,
-            bytes: room as i64,
-            token: &token,
+            max_rows: permits.len() as u32,
+            max_bytes: room as u64,
+            token: LeaseToken::new(crate::secret::random()),
             lease: self.limits.lease,
-            destinations: &destinations,
-            rooms: &rooms,
-            default_room: self.limits.per_destination as i32,
+            rooms: self.rooms(asked_at),
+            default_room: self.limits.per_destination as u32,
         };
-        let rows = store.claim_due(&request).await?;
-        let lease_ends = asked_at + self.limits.lease;
-        let claims: Vec<Claim> = rows
-            .into_iter()
-            .filter_map(|row| Some(self.take(row, &token, asked_at, lease_ends, permits.pop()?)))
-            .collect();
+        let batch = store.claim_due(&request).await?;
+        let claims: Vec<Claim> =
+            batch.rows.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
         self.limited.store(self.lock().values().any(full), Ordering::Relaxed);
         Ok(Some(claims))
     }
 
-    fn take(
-        self: &Arc<Self>,
-        claimed: Claimed,
-        token: &Arc<str>,
-        asked_at: Instant,
-        ends: Instant,
-        permit: OwnedSemaphorePermit,
-    ) -> Claim {
-        let destination: Arc<str> = claimed.destination.as_str().into();
-        let bytes = claimed.row.as_ref().map_or(0, |row| row.encrypted_body.len());
+    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {
+        let (held, row, facts) = match claimed {
+            Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
+            Claimed::Broken { lease, reason } => (lease, Err(reason), None),
+        };
+        let destination: Arc<str> = facts.as_ref().map_or("", |facts| facts.destination.as_str()).into();
+        let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len());
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lock().entry(destination.clone()).or_default().in_flight += 1;
-        Claim {
-            lease: Lease { row_id: claimed.id, token: token.clone(), ends },
-            times: Times {
-                due_for: claimed.due_for,
-                claimed: asked_at,
-                since_first_attempt: claimed.since_first_attempt,
-                retry_until: asked_at + claimed.horizon_left,
-            },
-            row: claimed.row.map_err(|column| BrokenRow { column }),
-            slot: Slot { slots: self.clone(), destination, bytes, _permit: permit },
-        }
+        // A broken row tells no times; it is quarantined whatever they are.
+        let times = Times {
+            due_for: facts.as_ref().map_or(Duration::ZERO, |facts| facts.due_for),
+            claimed: asked_at,
+            since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
+            retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
+        };
+        let slot = Slot { slots: self.clone(), destination, bytes, _permit: permit };
+        Claim { lease: Lease { held, ends: asked_at + self.limits.lease }, times, row, slot }
     }
-}
-
-/// 128 random bits as 32 lowercase hex digits, the form that the SDK's workers write.
-fn fresh_token() -> String {
-    let bytes = crate::secret::random::<16>();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,6 @@
 //! Writes verdicts back: gathers what is there, one fenced statement per kind, again until the lease ends. Judges nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::claim::{Lease, Slot, Times};
-use crate::store::{Settled, Store, StoreError};
+use crate::store::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled, Store, StoreError};
 use crate::telemetry::health::{Health, Loop};
 use crate::telemetry::metrics;
 use crate::verdict::{Cause, Verdict};
@@ -15,8 +16,8 @@ use crate::verdict::{Cause, Verdict};
 /// Rows per statement; past a few hundred a larger batch saves nothing more.
 const BATCH: usize = 500;
 const BEAT: Duration = Duration::from_secs(2);
-const RETRY_FIRST: Duration = Duration::from_millis(50);
-const RETRY_MOST: Duration = Duration::from_secs(2);
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(2);
 
 /// A judged row on its way to the database. Its slot is held until it is there.
 pub(crate) struct Judged {
@@ -35,27 +36,68 @@ pub(crate) fn channel() -> (Sender, mpsc::UnboundedReceiver<Judged>) {
 }
 
 /// Settles until every sender is gone and the queue is empty.
-pub(crate) async fn run(store: Store, mut queue: mpsc::UnboundedReceiver<Judged>, health: Arc<Health>) {
-    let mut batch = Vec::with_capacity(BATCH);
+pub(crate) async fn run(store: Arc<Store>, mut queue: mpsc::UnboundedReceiver<Judged>, health: Arc<Health>) {
+    let mut gathered = Vec::with_capacity(BATCH);
     loop {
         health.beat(Loop::Settle);
-        match tokio::time::timeout(BEAT, queue.recv_many(&mut batch, BATCH)).await {
+        match tokio::time::timeout(BEAT, queue.recv_many(&mut gathered, BATCH)).await {
             Err(_) => continue,
             Ok(0) => return,
-            Ok(_) => settle(&store, std::mem::take(&mut batch), &health).await,
+            Ok(_) => {}
+        }
+        let mut batches: [Vec<Judged>; 4] = Default::default();
+        for judged in gathered.drain(..) {
+            batches[Kind::of(&judged.verdict) as usize].push(judged);
+        }
+        let [delivered, retried, quarantined, given_back] = batches;
+        tokio::join!(
+            settle(&store, Kind::Delivered, delivered, &health),
+            settle(&store, Kind::Retried, retried, &health),
+            settle(&store, Kind::Quarantined, quarantined, &health),
+            settle(&store, Kind::GivenBack, given_back, &health),
+        );
+    }
+}
+
+/// The kinds of verdict, each with a statement of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Delivered,
+    Retried,
+    Quarantined,
+    GivenBack,
+}
+
+impl Kind {
+    fn of(verdict: &Verdict) -> Kind {
+        match verdict {
+            Verdict::Delivered { .. } => Kind::Delivered,
+            Verdict::Retry { .. } => Kind::Retried,
+            Verdict::Quarantine { .. } => Kind::Quarantined,
+            Verdict::GiveBack { .. } => Kind::GivenBack,
+        }
+    }
+
+    /// Whether a row in this state, and not held by us, is what this settle was to bring about.
+    fn made(self, state: RowState) -> bool {
+        match self {
+            Kind::Delivered => state == RowState::Delivered,
+            Kind::Quarantined => state == RowState::Invalid,
+            Kind::Retried => matches!(state, RowState::Pending | RowState::Expired),
+            Kind::GivenBack => state == RowState::Pending,
         }
     }
 }
 
-async fn settle(store: &Store, mut batch: Vec<Judged>, health: &Health) {
+async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Health) {
     // Rows are written in one order everywhere, so that two batches that share a row cannot wait for each other.
-    batch.sort_unstable_by_key(|judged| judged.lease.row_id);
-    let mut pause = RETRY_FIRST;
+    batch.sort_unstable_by_key(|judged| judged.lease.held.id);
+    let mut pause = PAUSE_FIRST;
     let mut outcome_unknown = false;
     while !batch.is_empty() {
         health.beat(Loop::Settle);
-        let error = match write(store, &mut batch, outcome_unknown).await {
-            Ok(()) => return,
+        let error = match write(store, kind, &batch).await {
+            Ok(settled) => return report(store, kind, &batch, &settled, outcome_unknown).await,
             Err(error) => error,
         };
         // The statement may have been committed although its answer was lost. Written again under the same token it
@@ -63,7 +105,7 @@ async fn settle(store: &Store, mut batch: Vec<Judged>, health: &Health) {
         outcome_unknown = true;
         tracing::warn!(error = %error, rows = batch.len(), "settling failed; trying again while the leases last");
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(RETRY_MOST);
+        pause = (pause * 2).min(PAUSE_MOST);
         let now = Instant::now();
         let before = batch.len();
         batch.retain(|judged| judged.lease.ends > now);
@@ -71,13 +113,80 @@ async fn settle(store: &Store, mut batch: Vec<Judged>, health: &Health) {
     }
 }
 
-/// Writes one kind after the other and takes out of `batch` what is done, so that an error leaves the rest.
-async fn write(store: &Store, batch: &mut Vec<Judged>, outcome_unknown: bool) -> Result<(), StoreError> {
-    while let Some(kind) = batch.first().map(|judged| judged.verdict.kind()) {
-        let these: Vec<&Judged> = batch.iter().filter(|judged| judged.verdict.kind() == kind).collect();
-        let settled = store.settle(&these.iter().map(|one| one.as_settlement()).collect::<Vec<_>>()).await?;
-        report(store, &these, &settled, outcome_unknown).await;
-        batch.retain(|judged| judged.verdict.kind() != kind);
+async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settled>, StoreError> {
+    match kind {
+        Kind::Delivered => {
+            let row = |one: &Judged| Delivered {
+                lease: one.lease.held.clone(),
+                http_status: one.verdict.status().unwrap_or_default(),
+            };
+            store.settle_delivered(&batch.iter().map(row).collect::<Vec<_>>()).await
+        }
+        Kind::Retried => {
+            let row = |one: &Judged| Retried {
+                lease: one.lease.held.clone(),
+                delay: one.verdict.delay(),
+                http_status: one.verdict.status(),
+                error: one.verdict.last_error().unwrap_or_default(),
+            };
+            store.settle_retried(&batch.iter().map(row).collect::<Vec<_>>()).await
+        }
+        Kind::Quarantined => {
+            let row = |one: &Judged| Quarantined {
+                lease: one.lease.held.clone(),
+                http_status: one.verdict.status(),
+                error: one.verdict.last_error().unwrap_or_default(),
+            };
+            store.settle_quarantined(&batch.iter().map(row).collect::<Vec<_>>()).await
+        }
+        Kind::GivenBack => {
+            let row = |one: &Judged| GivenBack { lease: one.lease.held.clone(), delay: one.verdict.delay() };
+            store.give_back(&batch.iter().map(row).collect::<Vec<_>>()).await
+        }
     }
-    Ok(())
+}
+
+/// Counts what was settled, and finds out about what was not: its lease is lost, unless an earlier try of this very
+/// settle had been committed and only its answer was lost.
+async fn report(store: &Store, kind: Kind, batch: &[Judged], settled: &[Settled], outcome_unknown: bool) {
+    let now = Instant::now();
+    for one in settled {
+        if let Ok(index) = batch.binary_search_by_key(&one.id, |judged| judged.lease.held.id) {
+            metrics::settled(state_label(kind, one.state), batch[index].times.visible_for(now));
+        }
+    }
+    if settled.len() == batch.len() {
+        return;
+    }
+    let done: HashSet<i64> = settled.iter().map(|one| one.id).collect();
+    let missing: Vec<&Judged> = batch.iter().filter(|judged| !done.contains(&judged.lease.held.id)).collect();
+    let leases: Vec<_> = missing.iter().map(|judged| judged.lease.held.clone()).collect();
+    let found = store.read_lost(&leases).await.unwrap_or_default();
+    for judged in missing {
+        let now_is = found.iter().find(|lost| lost.id == judged.lease.held.id);
+        let by_us = outcome_unknown && now_is.is_some_and(|lost| kind.made(lost.state));
+        if by_us {
+            metrics::settled(state_label(kind, RowState::Unknown), judged.times.visible_for(now));
+        } else {
+            lost(judged, now_is);
+        }
+    }
+}
+
+/// The row is left as its new holder made it.
+fn lost(judged: &Judged, now_is: Option<&Lost>) {
+    let (row, code) = (judged.lease.held.id, judged.cause.code());
+    metrics::lease_lost(code);
+    let state = now_is.map_or("deleted or unknown", |lost| lost.state.label());
+    tracing::warn!(row, code, state, "lease lost before the verdict was settled; the row stays as its new holder left it");
+}
+
+fn state_label(kind: Kind, state: RowState) -> &'static str {
+    match (kind, state) {
+        (Kind::Retried, RowState::Expired) => "expired",
+        (Kind::Delivered, _) => "delivered",
+        (Kind::Retried, _) => "retried",
+        (Kind::Quarantined, _) => "quarantined",
+        (Kind::GivenBack, _) => "given_back",
+    }
 }

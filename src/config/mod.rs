@@ -12,6 +12,7 @@ pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
 pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Settings, Signing, Sweep};
 
 use crate::secret::Secret;
+use crate::store::{StoreConfig, TableName};
 
 /// What a lease needs beyond the attempt itself: settling, and the clocks' disagreement.
 pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(5);
@@ -48,6 +49,68 @@ impl Config {
         validate(&settings)?;
         Ok(Config { settings, secrets })
     }
+}
+
+impl Config {
+    /// Where the outbox is, with its secrets read.
+    pub(crate) fn store(&self) -> Result<StoreConfig, ConfigError> {
+        let database = &self.settings.database;
+        let table = TableName::parse(&self.settings.outbox.table).map_err(|error| ConfigError::Value {
+            key: "outbox.table",
+            problem: format!("is {:?}", self.settings.outbox.table),
+            accepted: error.to_string(),
+        })?;
+        let sslmode = match database.sslmode.as_str() {
+            "" => None,
+            text => Some(text.parse().map_err(|_| ConfigError::Value {
+                key: "database.sslmode",
+                problem: format!("is {text:?}"),
+                accepted: "disable, allow, prefer, require, verify-ca, verify-full".into(),
+            })?),
+        };
+        Ok(StoreConfig {
+            url: self.database_url()?,
+            password: self.database_password()?,
+            sslmode,
+            sslrootcert: set(&database.sslrootcert),
+            pool_size: database.pool_size,
+            prepared_statements: database.prepared_statements,
+            connect_timeout: database.connect_timeout,
+            statement_timeout: database.statement_timeout,
+            table,
+        })
+    }
+
+    fn database_url(&self) -> Result<Secret, ConfigError> {
+        let database = &self.settings.database;
+        if let Some(url) = &self.secrets.database_url {
+            return Ok(url.clone());
+        }
+        if let Some(path) = set(&database.url_file) {
+            return secret_file("database.url_file", &path);
+        }
+        if database.url.is_empty() {
+            return refuse(
+                "database.url",
+                "is not set",
+                "a URL such as postgresql://user@host/db, here, in url_file, or as OUTBOXD_DATABASE__URL",
+            );
+        }
+        Ok(Secret::from(database.url.clone()))
+    }
+
+    fn database_password(&self) -> Result<Option<Secret>, ConfigError> {
+        if let Some(password) = &self.secrets.database_password {
+            return Ok(Some(password.clone()));
+        }
+        let Some(path) = set(&self.settings.database.password_file) else { return Ok(None) };
+        let file = secret_file("database.password_file", &path)?;
+        Ok(Some(Secret::new(file.expose().trim_ascii_end().to_vec())))
+    }
+}
+
+fn set(path: &Path) -> Option<PathBuf> {
+    Some(path.to_owned()).filter(|path| !path.as_os_str().is_empty())
 }
 
 fn refuse<T>(key: &'static str, problem: impl Into<String>, accepted: impl Into<String>) -> Result<T, ConfigError> {

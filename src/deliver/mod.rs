@@ -16,13 +16,14 @@ use tokio::time::Instant;
 pub(crate) use snapshot::{Snapshot, SnapshotError, egress, keyring, provider};
 
 use crate::address::{Destination, Pinned, pin};
-use crate::claim::{BrokenRow, Claim, Lease, Times};
+use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
 use crate::daemon::{Phase, Phases};
 use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
 use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
+use crate::store::Broken;
 use crate::telemetry::metrics;
 use crate::verdict::{
     Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, honours_retry_after, schedule,
@@ -111,7 +112,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
 }
 
 async fn attempt(
-    row: Result<Row, BrokenRow>,
+    row: Result<Row, Broken>,
     lease: &Lease,
     times: &Times,
     tools: &Tools,
@@ -119,8 +120,9 @@ async fn attempt(
 ) -> Ending {
     let row = match row {
         Ok(row) => row,
-        Err(broken) => {
-            tracing::error!(row = lease.row_id, column = broken.column, "the row does not have the form of its table");
+        Err(Broken::Oversize { .. }) => return Ending::Refused(Cause::BodyTooLarge),
+        Err(Broken::Column { name }) => {
+            tracing::error!(row = lease.held.id, column = name, "the row does not have the form of its table");
             return Ending::Refused(Cause::RowMalformed);
         }
     };
@@ -207,7 +209,7 @@ async fn signer(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
     metrics::connection(posted.reused);
-    metrics::connections_idle(ready.snapshot.client.idle());
+    metrics::connections_idle(ready.snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt
 }

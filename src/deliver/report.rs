@@ -19,7 +19,7 @@ pub(super) fn attempt(
 ) {
     let tried = matches!(ending, Ending::Attempted(_));
     metrics::attempt(cause.code(), tried.then_some(took));
-    let (row, attempt, code, ms) = (lease.row_id, attempt_count, cause.code(), took.as_millis() as u64);
+    let (row, attempt, code, ms) = (lease.held.id, attempt_count, cause.code(), took.as_millis() as u64);
     let destination = trail.destination.as_deref();
     let status = match ending {
         Ending::Attempted(Attempt::Replied(reply)) => Some(reply.status),

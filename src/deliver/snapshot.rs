@@ -9,7 +9,7 @@ use rustls_pki_types::pem::PemObject;
 use crate::address::{HostPatternError, Policy, Resolver, UrlRules};
 use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
-use crate::post::Client;
+use crate::post::{Client, PoolLimits};
 use crate::signature::{Algorithm, Algorithms, SigningKey};
 use crate::signer::{Provider, ScopeDirectory};
 use crate::telemetry::metrics;
@@ -168,7 +168,7 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
         url_rules: UrlRules::new(allow_hosts, egress.ports.clone()),
         policy: Policy::new(egress.allow.clone(), egress.deny.clone()),
         resolver,
-        client: Client::new(Arc::new(tls)),
+        client: Client::new(Arc::new(tls), PoolLimits::default()),
     })
 }
 

@@ -122,6 +122,14 @@ impl Verdict {
         }
     }
 
+    /// How long the row waits before it is due again; none where it never is.
+    pub(crate) fn delay(&self) -> Duration {
+        match *self {
+            Verdict::Retry { delay, .. } | Verdict::GiveBack { delay, .. } => delay,
+            Verdict::Delivered { .. } | Verdict::Quarantine { .. } => Duration::ZERO,
+        }
+    }
+
     /// The row's `last_error`: the code, and for a 401 the receiver's reason from its closed list. Nothing else, ever.
     pub(crate) fn last_error(&self) -> Option<String> {
         match *self {
