@@ -298,8 +298,8 @@ fn on_path(program: &str) -> Option<PathBuf> {
 }
 
 fn choose_base(durable: bool) -> PathBuf {
-    let roomy = statvfs(SHARED_MEMORY)
-        .is_ok_and(|fs| u64::from(fs.blocks_available()).saturating_mul(fs.fragment_size()) >= ROOM_WANTED);
+    let roomy =
+        statvfs(SHARED_MEMORY).is_ok_and(|fs| fs.blocks_available().saturating_mul(fs.fragment_size()) >= ROOM_WANTED);
     if roomy && !durable { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() }
 }
 

@@ -1,1 +1,5 @@
 //! (stub)
+
+mod row;
+
+pub(crate) use row::Row;
