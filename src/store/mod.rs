@@ -1,1 +1,250 @@
-//! (stub)
+//! The only room that names Postgres: one function for each `.sql` file, each one statement, one answer, and no
+//! connection kept. It decides nothing about rows; what the statements guard is written in their files.
+
+mod claim;
+mod connect;
+mod dsn;
+mod error;
+mod migrate;
+mod preflight;
+mod settle;
+mod statement;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::time::Duration;
+
+use tokio_postgres::Row as Answer;
+
+pub(crate) use claim::{Broken, ClaimBatch, ClaimFacts, ClaimRequest, Claimed, Lease, LeaseToken};
+pub(crate) use connect::{OpenError, StoreConfig};
+pub(crate) use dsn::{DsnError, SslMode};
+pub(crate) use error::{Kind, StoreError, Unavailable};
+pub(crate) use migrate::{Applied, Missing, printed};
+pub(crate) use preflight::{Fact, Finding, Severity};
+pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
+pub(crate) use statement::{Observation, Observer};
+pub(crate) use table::{TableName, TableNameError};
+pub(crate) use tls::TlsError;
+
+use claim::read;
+use settle::fence;
+use statement::{Door, Parameter, Statement, Statements};
+
+/// One outbox in one database. Cheap to share by reference; it holds the pool.
+pub(crate) struct Store {
+    door: Door,
+    statements: Statements,
+    table: TableName,
+}
+
+/// Rows that wait for an attempt now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Backlog {
+    /// Counted up to the limit that was given.
+    pub(crate) due: u64,
+    /// How long the oldest of them has been due; zero where there is none.
+    pub(crate) oldest: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Probe {
+    /// The database's clock in Unix seconds.
+    pub(crate) clock: f64,
+    pub(crate) in_recovery: bool,
+    pub(crate) read_only: bool,
+}
+
+/// How many connections there are, for whoever measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolStatus {
+    pub(crate) size: usize,
+    pub(crate) idle: usize,
+    pub(crate) limit: usize,
+    pub(crate) waiting: usize,
+}
+
+impl Store {
+    /// Checks the configuration and connects to nothing: a database that is not there yet is found missing by
+    /// the first statement, and found by a later one.
+    pub(crate) fn open(config: &StoreConfig, observer: Observer) -> Result<Store, OpenError> {
+        Ok(Store {
+            door: Door {
+                pool: connect::pool(config)?,
+                named: config.prepared_statements,
+                timeout: config.statement_timeout,
+                observer,
+            },
+            statements: Statements::render(&config.table),
+            table: config.table.clone(),
+        })
+    }
+
+    pub(crate) fn table(&self) -> &TableName {
+        &self.table
+    }
+
+    pub(crate) fn pool_status(&self) -> PoolStatus {
+        let status = self.door.pool.status();
+        PoolStatus { size: status.size, idle: status.available, limit: status.max_size, waiting: status.waiting }
+    }
+
+    /// `sql/outbox/claim_due.sql`
+    pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<ClaimBatch, StoreError> {
+        let statement = &self.statements.claim_due;
+        let (destinations, rooms): (Vec<&str>, Vec<i32>) =
+            request.rooms.iter().map(|(destination, room)| (destination.as_str(), capped(*room))).unzip();
+        let parameters: [Parameter<'_>; 7] = [
+            &i64::from(request.max_rows),
+            &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
+            &request.token.as_str(),
+            &request.lease.as_secs_f64(),
+            &destinations,
+            &rooms,
+            &capped(request.default_room),
+        ];
+        let answers = self.door.ask(statement, &parameters).await?;
+        claim::read_batch(&answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    /// `sql/outbox/settle_delivered.sql`
+    pub(crate) async fn settle_delivered(&self, rows: &[Delivered]) -> Result<Vec<Settled>, StoreError> {
+        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
+        let statuses: Vec<i32> = rows.iter().map(|row| i32::from(row.http_status)).collect();
+        self.settle(&self.statements.settle_delivered, rows.len(), &[&ids, &tokens, &statuses]).await
+    }
+
+    /// `sql/outbox/settle_retried.sql`
+    pub(crate) async fn settle_retried(&self, rows: &[Retried]) -> Result<Vec<Settled>, StoreError> {
+        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
+        let delays: Vec<f64> = rows.iter().map(|row| row.delay.as_secs_f64()).collect();
+        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
+        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
+        let parameters: [Parameter<'_>; 5] = [&ids, &tokens, &delays, &statuses, &errors];
+        self.settle(&self.statements.settle_retried, rows.len(), &parameters).await
+    }
+
+    /// `sql/outbox/settle_quarantined.sql`
+    pub(crate) async fn settle_quarantined(&self, rows: &[Quarantined]) -> Result<Vec<Settled>, StoreError> {
+        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
+        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
+        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
+        let parameters: [Parameter<'_>; 4] = [&ids, &tokens, &statuses, &errors];
+        self.settle(&self.statements.settle_quarantined, rows.len(), &parameters).await
+    }
+
+    /// `sql/outbox/give_back.sql`
+    pub(crate) async fn give_back(&self, rows: &[GivenBack]) -> Result<Vec<Settled>, StoreError> {
+        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
+        let delays: Vec<f64> = rows.iter().map(|row| row.delay.as_secs_f64()).collect();
+        self.settle(&self.statements.give_back, rows.len(), &[&ids, &tokens, &delays]).await
+    }
+
+    /// `sql/outbox/read_lost.sql`; a row that is not among the answers was deleted.
+    pub(crate) async fn read_lost(&self, leases: &[Lease]) -> Result<Vec<Lost>, StoreError> {
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (ids, tokens) = fence(leases.iter());
+        self.read_all(&self.statements.read_lost, &[&ids, &tokens], |answer| {
+            Ok(Lost {
+                id: read(answer, "id")?,
+                state: RowState::parse(&read::<String>(answer, "state")?),
+                attempt_count: read(answer, "attempt_count")?,
+                still_held: read(answer, "still_held")?,
+            })
+        })
+        .await
+    }
+
+    /// `sql/outbox/expire_overdue.sql`; as many as `limit`: there is probably more.
+    pub(crate) async fn expire_overdue(&self, limit: u32) -> Result<Vec<Settled>, StoreError> {
+        self.read_all(&self.statements.expire_overdue, &[&i64::from(limit)], read_settled).await
+    }
+
+    /// `sql/outbox/purge_settled.sql`; as many as `limit`: there is probably more.
+    pub(crate) async fn purge_settled(&self, limit: u32) -> Result<u64, StoreError> {
+        self.read_one(&self.statements.purge_settled, &[&i64::from(limit)], |answer| {
+            Ok(read::<i64>(answer, "rows")?.unsigned_abs())
+        })
+        .await
+    }
+
+    /// `sql/outbox/sample_backlog.sql`
+    pub(crate) async fn sample_backlog(&self, limit: u32) -> Result<Backlog, StoreError> {
+        self.read_one(&self.statements.sample_backlog, &[&i64::from(limit)], |answer| {
+            Ok(Backlog {
+                due: read::<i64>(answer, "due")?.unsigned_abs(),
+                oldest: Duration::try_from_secs_f64(read(answer, "oldest_seconds")?).unwrap_or_default(),
+            })
+        })
+        .await
+    }
+
+    /// `sql/outbox/probe.sql`
+    pub(crate) async fn probe(&self) -> Result<Probe, StoreError> {
+        self.read_one(&self.statements.probe, &[], |answer| {
+            Ok(Probe {
+                clock: read(answer, "clock")?,
+                in_recovery: read(answer, "in_recovery")?,
+                read_only: read(answer, "read_only")?,
+            })
+        })
+        .await
+    }
+
+    /// `sql/outbox/inspect_table.sql`, judged: what keeps this table from being delivered well, or at all.
+    pub(crate) async fn preflight(&self) -> Result<Vec<Finding>, StoreError> {
+        let parameters: [Parameter<'_>; 1] = [&self.table.as_str()];
+        let inspections =
+            self.read_all(&self.statements.inspect_table, &parameters, preflight::read_inspection).await?;
+        Ok(match inspections.first() {
+            Some(inspection) => preflight::findings(inspection),
+            None => vec![Finding::table_missing()],
+        })
+    }
+
+    async fn settle(
+        &self,
+        statement: &Statement,
+        rows: usize,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Settled>, StoreError> {
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
+        self.read_all(statement, parameters, read_settled).await
+    }
+
+    async fn read_all<T>(
+        &self,
+        statement: &Statement,
+        parameters: &[Parameter<'_>],
+        read_row: impl Fn(&Answer) -> Result<T, Kind>,
+    ) -> Result<Vec<T>, StoreError> {
+        let answers = self.door.ask(statement, parameters).await?;
+        let rows: Result<Vec<T>, Kind> = answers.iter().map(read_row).collect();
+        rows.map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    /// For the statements that aggregate, and so always answer with one row.
+    async fn read_one<T>(
+        &self,
+        statement: &Statement,
+        parameters: &[Parameter<'_>],
+        read_row: impl Fn(&Answer) -> Result<T, Kind>,
+    ) -> Result<T, StoreError> {
+        let mut rows = self.read_all(statement, parameters, read_row).await?;
+        rows.pop().ok_or(StoreError::new(statement.label, Kind::Unreadable { column: "row" }))
+    }
+}
+
+fn read_settled(answer: &Answer) -> Result<Settled, Kind> {
+    Ok(Settled { id: read(answer, "id")?, state: RowState::parse(&read::<String>(answer, "state")?) })
+}
+
+fn capped(room: u32) -> i32 {
+    i32::try_from(room).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,34 @@
+-- Purpose: what the migrations make and this database lacks, by the version that makes it.
+-- Parameters: $1 the outbox table.
+-- Guard: reads the catalog only, and looks at objects instead of the ledger: a host that applied the printed
+-- migrations with its own tool has no ledger.
+
+with wanted(version, kind, relation, name) as (
+    values (1, 'table', $1::text, null),
+           (1, 'column', $1, 'signing_scope_id'),
+           (1, 'index', $1, $1 || '_work_idx'),
+           (1, 'index', $1, $1 || '_retry_until_idx'),
+           (2, 'table', 'decisioning_tasks', null),
+           (2, 'column', 'decisioning_tasks', 'request_context'),
+           (2, 'column', 'decisioning_tasks', 'webhook_registration'),
+           (2, 'column', 'decisioning_tasks', 'webhook_registration_nonce'),
+           (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
+           (3, 'index', $1, $1 || '_open_rows_idx')
+)
+select version,
+       kind || ' ' || coalesce(name, relation) as object
+  from wanted
+ where case kind
+       when 'table' then to_regclass(quote_ident(relation)) is null
+       when 'column' then not exists (select from pg_attribute
+                                       where attrelid = to_regclass(quote_ident(relation))
+                                         and attname = name
+                                         and not attisdropped)
+       -- An index that a failed CREATE INDEX CONCURRENTLY left behind is there, but not valid.
+       when 'index' then not exists (select from pg_index
+                                       join pg_class on pg_class.oid = indexrelid
+                                      where indrelid = to_regclass(quote_ident(relation))
+                                        and relname = name
+                                        and indisvalid)
+       end
+ order by version, object;

@@ -1,0 +1,35 @@
+-- Purpose: what the outbox table is made of, and what the current user may do with it.
+-- Parameters: $1 the outbox table.
+-- Guard: reads the catalog only, so that it answers without any right on the table. No row: there is none.
+
+select c.relkind::text as kind,
+       c.relpersistence::text as persistence,
+       row_security_active(c.oid) as row_security,
+       c.relispartition or exists (select from pg_inherits where inhparent = c.oid or inhrelid = c.oid) as inherits,
+       exists (select from pg_trigger where tgrelid = c.oid and not tgisinternal) as has_triggers,
+       exists (select from pg_rewrite where ev_class = c.oid) as has_rules,
+       has_table_privilege(c.oid, 'DELETE') as may_delete,
+       n.nspname::text as schema_name,
+       has_schema_privilege(n.oid, 'USAGE') as may_use_schema,
+       (select coalesce(array_agg(a.attname::text order by a.attnum), '{}') from pg_attribute as a
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+       (select coalesce(array_agg(format_type(a.atttypid, null) order by a.attnum), '{}') from pg_attribute as a
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as types,
+       (select coalesce(array_agg(a.attnotnull order by a.attnum), '{}') from pg_attribute as a
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as not_null,
+       (select coalesce(array_agg(has_column_privilege(c.oid, a.attnum, 'SELECT') order by a.attnum), '{}')
+          from pg_attribute as a
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as readable,
+       (select coalesce(array_agg(has_column_privilege(c.oid, a.attnum, 'UPDATE') order by a.attnum), '{}')
+          from pg_attribute as a
+         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as writable,
+       (select coalesce(array_agg(pg_get_constraintdef(k.oid) order by k.oid), '{}') from pg_constraint as k
+         where k.conrelid = c.oid and k.contype = 'c') as checks,
+       -- From the method on, since the part before it holds names.
+       (select coalesce(array_agg(substring(pg_get_indexdef(i.indexrelid) from ' USING (.*)$')
+                                  order by i.indexrelid), '{}')
+          from pg_index as i
+         where i.indrelid = c.oid and i.indisvalid) as indexes
+  from pg_class as c
+  join pg_namespace as n on n.oid = c.relnamespace
+ where c.oid = to_regclass(quote_ident($1::text));

@@ -1,0 +1,189 @@
+//! What a claim asks and what it brings: the lease, the row, and the facts that pacing and the verdict need.
+//! A row that cannot be read is brought as such, so that it can be quarantined; it never fails the claim.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Row as Answer;
+use tokio_postgres::types::FromSqlOwned;
+
+use super::error::Kind;
+use crate::envelope::Row;
+
+/// Proof of one claim: fresh and random for each, so that equality with the row's column is the fence.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LeaseToken(Arc<str>);
+
+impl LeaseToken {
+    /// 32 lowercase hex digits, as the SDK writes them; to Postgres it is opaque text.
+    pub(crate) fn new(random: [u8; 16]) -> LeaseToken {
+        LeaseToken(format!("{:032x}", u128::from_be_bytes(random)).into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LeaseToken({})", self.0)
+    }
+}
+
+/// The right to settle one row, for as long as nobody else claims it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) id: i64,
+    pub(crate) token: LeaseToken,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimRequest {
+    pub(crate) max_rows: u32,
+    /// Of ciphertext; one row is granted whatever its size.
+    pub(crate) max_bytes: u64,
+    pub(crate) token: LeaseToken,
+    pub(crate) lease: Duration,
+    /// Destinations with less room than `default_room`, or more; with room 0 their rows are passed over.
+    pub(crate) rooms: Vec<(String, u32)>,
+    pub(crate) default_room: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct ClaimBatch {
+    /// In the order of their times.
+    pub(crate) rows: Vec<Claimed>,
+    /// How many due rows were seen. As many as `max_rows`: there is probably more to claim at once, even if
+    /// full destinations left few of them to be granted.
+    pub(crate) scanned: u32,
+    /// The database's clock in Unix seconds, where any row came.
+    pub(crate) clock: Option<f64>,
+}
+
+// A broken row is the rare one; boxing the common one would cost an allocation for each delivery.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Claimed {
+    Whole {
+        lease: Lease,
+        row: Row,
+        facts: ClaimFacts,
+    },
+    /// Leased like the others, but not to be attempted.
+    Broken {
+        lease: Lease,
+        reason: Broken,
+    },
+}
+
+impl Claimed {
+    pub(crate) fn lease(&self) -> &Lease {
+        match self {
+            Claimed::Whole { lease, .. } | Claimed::Broken { lease, .. } => lease,
+        }
+    }
+}
+
+/// Shows no column of the row.
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Claimed::Whole { lease, facts, .. } => {
+                f.debug_struct("Whole").field("lease", lease).field("facts", facts).finish_non_exhaustive()
+            }
+            Claimed::Broken { lease, reason } => {
+                f.debug_struct("Broken").field("lease", lease).field("reason", reason).finish()
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The column is null where it must not be, or of a type that we do not read.
+    Column { name: &'static str },
+    /// More ciphertext than any body we accept can have; it was not fetched.
+    Oversize { bytes: u64 },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ClaimFacts {
+    /// The authority text of the row's URL in lower case: the key of `rooms`. Empty where it has none.
+    pub(crate) destination: String,
+    /// Since the row became due.
+    pub(crate) due_for: Duration,
+    /// Since the first attempt began; zero at the first.
+    pub(crate) since_first_attempt: Duration,
+    /// Until the horizon ends.
+    pub(crate) until_retry_until: Duration,
+}
+
+pub(super) fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<ClaimBatch, Kind> {
+    let mut placed = Vec::with_capacity(answers.len());
+    for answer in answers {
+        let lease = Lease { id: read(answer, "id")?, token: token.clone() };
+        placed.push((read::<i64>(answer, "position")?, read_claimed(answer, lease)?));
+    }
+    placed.sort_unstable_by_key(|(position, _)| *position);
+    let (scanned, clock) = match answers.first() {
+        Some(answer) => (read::<i64>(answer, "scanned")?, Some(read(answer, "clock")?)),
+        None => (0, None),
+    };
+    Ok(ClaimBatch {
+        rows: placed.into_iter().map(|(_, claimed)| claimed).collect(),
+        scanned: u32::try_from(scanned).unwrap_or(u32::MAX),
+        clock,
+    })
+}
+
+/// Errs only for the columns that the statement itself computes.
+fn read_claimed(answer: &Answer, lease: Lease) -> Result<Claimed, Kind> {
+    let bytes: Option<i64> = answer.try_get("encrypted_bytes").ok();
+    let encrypted: Option<Vec<u8>> = answer.try_get("encrypted_body").ok();
+    if let (Some(bytes), None) = (bytes, &encrypted) {
+        return Ok(Claimed::Broken { lease, reason: Broken::Oversize { bytes: bytes.unsigned_abs() } });
+    }
+    let facts = ClaimFacts {
+        // Null exactly where the url is, which is found below.
+        destination: answer.try_get("destination").unwrap_or_default(),
+        due_for: seconds(answer, "seconds_due")?,
+        since_first_attempt: seconds(answer, "seconds_since_first_attempt")?,
+        until_retry_until: seconds(answer, "seconds_until_retry_until")?,
+    };
+    let row = || -> Result<Row, Broken> {
+        Ok(Row {
+            id: lease.id,
+            account_id: column(answer, "account_id")?,
+            task_id: column(answer, "task_id")?,
+            task_type: column(answer, "task_type")?,
+            terminal_status: column(answer, "terminal_status")?,
+            url: column(answer, "url")?,
+            operation_id: column(answer, "operation_id")?,
+            idempotency_key: column(answer, "idempotency_key")?,
+            signing_scope_id: column(answer, "signing_scope_id")?,
+            encrypted_body: encrypted.ok_or(Broken::Column { name: "encrypted_body" })?,
+            envelope_nonce: column(answer, "envelope_nonce")?,
+            attempt_count: column(answer, "attempt_count")?,
+        })
+    };
+    Ok(match row() {
+        Ok(row) => Claimed::Whole { lease, row, facts },
+        Err(reason) => Claimed::Broken { lease, reason },
+    })
+}
+
+fn column<T: FromSqlOwned>(answer: &Answer, name: &'static str) -> Result<T, Broken> {
+    answer.try_get(name).map_err(|_| Broken::Column { name })
+}
+
+pub(super) fn read<T: FromSqlOwned>(answer: &Answer, column: &'static str) -> Result<T, Kind> {
+    answer.try_get(column).map_err(|_| Kind::Unreadable { column })
+}
+
+/// A clock that was set back makes a span negative; it counts as none.
+fn seconds(answer: &Answer, column: &'static str) -> Result<Duration, Kind> {
+    // Null where the row has no horizon to compute it from.
+    let seconds: Option<f64> = read(answer, column)?;
+    Ok(Duration::try_from_secs_f64(seconds.unwrap_or_default()).unwrap_or_default())
+}

@@ -1,0 +1,145 @@
+//! How a connection to Postgres is made: where to, as whom, with how much TLS, and with which session settings.
+//! It opens none itself; the pool does, when the first statement asks.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::dsn::{Dsn, DsnError, SslMode};
+use super::table::TableName;
+use super::tls::{self, TlsError};
+use crate::secret::Secret;
+
+/// libpq's default on Debian, when the connection string names no host.
+const DEFAULT_SOCKET: &str = "/var/run/postgresql";
+/// Finds a dead peer behind a silent firewall long before the kernel's two hours.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+
+/// All that the store needs to know.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreConfig {
+    /// A URL or libpq's `key=value` pairs; secret since it may hold the password.
+    pub(crate) url: Secret,
+    /// Wins over one in the URL.
+    pub(crate) password: Option<Secret>,
+    /// Wins over the URL's; `prefer` where neither says.
+    pub(crate) sslmode: Option<SslMode>,
+    /// A PEM file, or `system`; wins over the URL's.
+    pub(crate) sslrootcert: Option<PathBuf>,
+    pub(crate) pool_size: usize,
+    /// Off for a pooler in transaction mode without support for named statements; the session settings, which
+    /// such poolers refuse as well, are left out then.
+    pub(crate) prepared_statements: bool,
+    pub(crate) connect_timeout: Duration,
+    /// The longest that one statement may take from asking for a connection to the last row of its answer.
+    pub(crate) statement_timeout: Duration,
+    pub(crate) table: TableName,
+}
+
+/// A configuration with which no connection can be made, whatever the server does.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("database: {0}")]
+    Dsn(#[from] DsnError),
+    #[error("database: {0}")]
+    Tls(#[from] TlsError),
+    #[error("database.pool_size must be at least 1")]
+    EmptyPool,
+}
+
+pub(super) fn pool(config: &StoreConfig) -> Result<Pool, OpenError> {
+    let (postgres, tls) = session(config)?;
+    let manager = Manager::from_connect(
+        postgres,
+        Connector { tls: MakeRustlsConnect::new(tls) },
+        ManagerConfig { recycling_method: RecyclingMethod::Fast },
+    );
+    let timeouts = Timeouts {
+        wait: Some(config.statement_timeout),
+        create: Some(config.connect_timeout),
+        recycle: Some(config.connect_timeout),
+    };
+    // Building fails only for timeouts without a runtime, or for no connections at all.
+    Pool::builder(manager)
+        .max_size(config.pool_size)
+        .timeouts(timeouts)
+        .runtime(Runtime::Tokio1)
+        .build()
+        .ok()
+        .filter(|_| config.pool_size > 0)
+        .ok_or(OpenError::EmptyPool)
+}
+
+fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, rustls::ClientConfig), OpenError> {
+    let text = std::str::from_utf8(config.url.expose()).map_err(|_| DsnError::Malformed)?;
+    let dsn = Dsn::parse(text.trim())?;
+    let mut postgres: tokio_postgres::Config = dsn.plain.parse().map_err(|_| DsnError::Malformed)?;
+    let mode = config.sslmode.or(dsn.sslmode).unwrap_or(SslMode::Prefer);
+    let root_file = config.sslrootcert.as_ref().or(dsn.sslrootcert.as_ref());
+    if let Some(password) = &config.password {
+        postgres.password(password.expose());
+    }
+    if postgres.get_hosts().is_empty() && postgres.get_hostaddrs().is_empty() {
+        postgres.host(DEFAULT_SOCKET);
+    }
+    // As libpq: a unix socket is never encrypted, whatever sslmode says.
+    let only_sockets =
+        !postgres.get_hosts().is_empty() && postgres.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+    postgres.ssl_mode(match mode {
+        _ if only_sockets => tokio_postgres::config::SslMode::Disable,
+        SslMode::Disable => tokio_postgres::config::SslMode::Disable,
+        SslMode::Allow | SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => tokio_postgres::config::SslMode::Require,
+    });
+    // A claim is a write: a standby is no use, and among several hosts the primary is found by this.
+    postgres.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    postgres.connect_timeout(config.connect_timeout);
+    postgres.keepalives_idle(KEEPALIVE_IDLE);
+    postgres.tcp_user_timeout(config.connect_timeout.max(config.statement_timeout));
+    if postgres.get_application_name().is_none() {
+        postgres.application_name(env!("CARGO_PKG_NAME"));
+    }
+    if config.prepared_statements {
+        let theirs = postgres.get_options().unwrap_or_default();
+        let options = format!("{} {theirs}", session_settings(config.statement_timeout));
+        postgres.options(options);
+    }
+    Ok((postgres, tls::client_config(mode, root_file.map(PathBuf::as_path))?))
+}
+
+/// The server gives up a little before we do, so that it is not left working for no one. The guards of the
+/// statements are written for READ COMMITTED; a role may have another default.
+fn session_settings(statement_timeout: Duration) -> String {
+    let server_timeout = (statement_timeout * 9 / 10).as_millis().max(1);
+    format!(
+        "-c statement_timeout={server_timeout} -c lock_timeout={server_timeout} \
+         -c idle_in_transaction_session_timeout=60000 -c default_transaction_isolation=read\\ committed"
+    )
+}
+
+/// Connects like deadpool's own, but leaves it to the statement that fails to tell of a lost connection:
+/// deadpool would log the server's text, once for each connection.
+struct Connector {
+    tls: MakeRustlsConnect,
+}
+
+type Connected = Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
+
+impl Connect for Connector {
+    fn connect(&self, config: &tokio_postgres::Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        let config = config.clone();
+        Box::pin(async move {
+            let (client, connection) = config.connect(self.tls.clone()).await?;
+            let driver = tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            Ok((client, driver))
+        })
+    }
+}

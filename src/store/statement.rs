@@ -1,0 +1,215 @@
+//! The one door to Postgres: every statement goes through `Door::ask`, which decides between named and unnamed
+//! statements, bounds the time, and drops a connection that cannot be trusted any more. It reads no rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Object, Pool, Transaction};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use super::error::{Kind, StoreError};
+use super::table::TableName;
+
+/// One `.sql` file, ready to be sent.
+pub(super) struct Statement {
+    /// The file's path below `sql/`, without its ending.
+    pub(super) label: &'static str,
+    pub(super) sql: String,
+    pub(super) types: Vec<Type>,
+}
+
+/// Names each statement once, with the types of its parameters: the compiler then finds a missing file, and
+/// the tests an unused one.
+macro_rules! statements {
+    ($($name:ident = $label:literal ($($parameter:ident),*);)*) => {
+        pub(super) struct Statements {
+            $(pub(super) $name: Statement,)*
+        }
+
+        impl Statements {
+            pub(super) fn render(table: &TableName) -> Statements {
+                Statements {
+                    $($name: Statement {
+                        label: $label,
+                        sql: table.substitute(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $label, ".sql"))),
+                        types: vec![$(Type::$parameter),*],
+                    },)*
+                }
+            }
+
+            #[cfg(test)]
+            pub(super) fn all(&self) -> Vec<&Statement> {
+                vec![$(&self.$name),*]
+            }
+        }
+    };
+}
+
+statements! {
+    claim_due = "outbox/claim_due" (INT8, INT8, TEXT, FLOAT8, TEXT_ARRAY, INT4_ARRAY, INT4);
+    settle_delivered = "outbox/settle_delivered" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY);
+    settle_retried = "outbox/settle_retried" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY);
+    settle_quarantined = "outbox/settle_quarantined" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY);
+    give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
+    read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
+    expire_overdue = "outbox/expire_overdue" (INT8);
+    purge_settled = "outbox/purge_settled" (INT8);
+    sample_backlog = "outbox/sample_backlog" (INT8);
+    probe = "outbox/probe" ();
+    inspect_table = "outbox/inspect_table" (TEXT);
+    find_ledger = "ledger/find_ledger" ();
+    lift_timeouts = "ledger/lift_timeouts" ();
+    lock_ledger = "ledger/lock_ledger" ();
+    create_ledger = "ledger/create_ledger" ();
+    read_ledger = "ledger/read_ledger" (TEXT);
+    record_migration = "ledger/record_migration" (TEXT, INT4, TEXT);
+    find_missing = "ledger/find_missing" (TEXT);
+}
+
+pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+/// What one statement came to, for whoever counts.
+pub(crate) struct Observation<'a> {
+    pub(crate) statement: &'static str,
+    /// From asking for a connection to having one.
+    pub(crate) waited: Duration,
+    /// From having it to the last row.
+    pub(crate) took: Duration,
+    /// How many rows came back, or why none.
+    pub(crate) outcome: Result<usize, &'a Kind>,
+}
+
+pub(crate) type Observer = Arc<dyn Fn(&Observation<'_>) + Send + Sync>;
+
+pub(super) struct Door {
+    pub(super) pool: Pool,
+    /// Whether statements are prepared under a name and kept with the connection.
+    pub(super) named: bool,
+    pub(super) timeout: Duration,
+    pub(super) observer: Observer,
+}
+
+/// A connection whose statement has not ended. Dropped so (a timeout, a cancelled caller), it is taken out of
+/// the pool and closed: the answer to an abandoned statement would still be on its way.
+struct Held(Option<Object>);
+
+impl Held {
+    fn release(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+impl Door {
+    /// Runs one statement on a connection of its own and gives the connection back.
+    pub(super) async fn ask(
+        &self,
+        statement: &Statement,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, StoreError> {
+        let begun = Instant::now();
+        let deadline = begun + self.timeout;
+        let object = match timeout_at(deadline, self.pool.get()).await {
+            Ok(Ok(object)) => Ok(object),
+            Ok(Err(error)) => Err(Kind::of_pool(&error, begun.elapsed())),
+            Err(_) => Err(Kind::Timeout { after: self.timeout }),
+        };
+        let waited = begun.elapsed();
+        let answer = match object {
+            Ok(object) => self.ask_on(object, statement, parameters, deadline).await,
+            Err(kind) => Err(kind),
+        };
+        (self.observer)(&Observation {
+            statement: statement.label,
+            waited,
+            took: begun.elapsed() - waited,
+            outcome: answer.as_ref().map(Vec::len),
+        });
+        answer.map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    async fn ask_on(
+        &self,
+        object: Object,
+        statement: &Statement,
+        parameters: &[Parameter<'_>],
+        deadline: Instant,
+    ) -> Result<Vec<Row>, Kind> {
+        let begun = Instant::now();
+        let held = Held(Some(object));
+        let Some(client) = &held.0 else {
+            return Ok(Vec::new());
+        };
+        let answer = timeout_at(deadline, async {
+            if !self.named {
+                return unnamed(client, statement, parameters).await;
+            }
+            match named(client, statement, parameters).await {
+                // The table was altered since the statement was prepared, or a pooler moved us to another
+                // server connection. The statement was refused before it did anything: once more, afresh.
+                Err(error) if is_stale(&error) => {
+                    client.statement_cache.remove(&statement.sql, &statement.types);
+                    named(client, statement, parameters).await
+                }
+                answer => answer,
+            }
+        })
+        .await;
+        match answer {
+            Ok(Ok(rows)) => {
+                held.release();
+                Ok(rows)
+            }
+            Ok(Err(error)) => {
+                let kind = Kind::of(&error, begun.elapsed());
+                if kind == Kind::ReadOnly {
+                    // The others lead to the same demoted server.
+                    drop(self.pool.retain(|_, _| false));
+                }
+                if !kind.spoils_connection() {
+                    held.release();
+                }
+                Err(kind)
+            }
+            Err(_) => Err(Kind::Timeout { after: self.timeout }),
+        }
+    }
+}
+
+fn is_stale(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED || *code == SqlState::INVALID_SQL_STATEMENT_NAME)
+}
+
+async fn named(client: &Object, statement: &Statement, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+    let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
+    client.query(&prepared, parameters).await
+}
+
+async fn unnamed(client: &Object, statement: &Statement, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+    client.query_typed(&statement.sql, &typed(statement, parameters)).await
+}
+
+/// The same inside a migration's transaction, where nothing is worth keeping prepared.
+pub(super) async fn ask_in(
+    transaction: &Transaction<'_>,
+    statement: &Statement,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, Error> {
+    transaction.query_typed(&statement.sql, &typed(statement, parameters)).await
+}
+
+fn typed<'a>(statement: &Statement, parameters: &[Parameter<'a>]) -> Vec<(Parameter<'a>, Type)> {
+    parameters.iter().copied().zip(statement.types.iter().cloned()).collect()
+}

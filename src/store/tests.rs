@@ -1,0 +1,1 @@
+//! The statements against real Postgres.
