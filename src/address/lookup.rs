@@ -11,7 +11,7 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
 /// Past this many answers a forbidden one could hide behind those that are looked at (reliability anchors, 3.3).
 pub(super) const MAX_ANSWERS: usize = 32;

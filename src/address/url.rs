@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{DnsName, ServerName};
 use url::{Host, Url};
 
 use crate::signature::Target;
@@ -225,9 +225,10 @@ fn place(url: &Url, authority: &str) -> Result<Place, UrlError> {
     }
 }
 
-/// Lengths by RFC 1035. Characters were judged by the URL parser; underscores are met in practice and allowed.
+/// What a certificate can name, which keeps lengths and characters to RFC 1035 and allows the underscores that are
+/// met in practice. The one root dot is gone by now; a second would leave an empty label.
 fn is_host_name(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(|label| (1..=63).contains(&label.len()))
+    !name.ends_with('.') && DnsName::try_from(name).is_ok()
 }
 
 fn agrees(place: &Place, port: u16, target: &Target) -> bool {
@@ -239,7 +240,7 @@ fn agrees(place: &Place, port: u16, target: &Target) -> bool {
             bare.parse() == Ok(*address)
         }
     };
-    same_host && target.port().unwrap_or(443) == port
+    same_host && target.port() == port
 }
 
 fn server_name(place: &Place) -> Result<ServerName<'static>, UrlError> {

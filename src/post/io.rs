@@ -1,0 +1,130 @@
+//! How far one request got: whether a byte of it was written, and whether all of it was written and flushed. Changes no byte.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+/// The progress of the request that a connection carries now. Shared by its stream, its body and the attempt.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    begun: AtomicBool,
+    body_taken: AtomicBool,
+    flushed: AtomicBool,
+}
+
+impl Progress {
+    /// Called between requests, when neither stream nor body is in use.
+    pub(super) fn reset(&self) {
+        self.begun.store(false, Ordering::Release);
+        self.body_taken.store(false, Ordering::Release);
+        self.flushed.store(false, Ordering::Release);
+    }
+
+    /// Whether any byte may have left. Set before the write is tried: a TLS stream may fail after it sent a record.
+    pub(super) fn begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Whether everything was written and flushed.
+    pub(super) fn all_sent(&self) -> bool {
+        self.flushed.load(Ordering::Acquire)
+    }
+}
+
+/// A stream that notes writes and flushes in a [`Progress`].
+pub(super) struct Watched<S> {
+    inner: S,
+    progress: Arc<Progress>,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(inner: S, progress: Arc<Progress>) -> Watched<S> {
+        Watched { inner, progress }
+    }
+}
+
+impl<S: Read + Unpin> Read for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<S: Write + Unpin> Write for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.progress.begun.store(true, Ordering::Release);
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.progress.begun.store(true, Ordering::Release);
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    /// hyper flushes the stream only when its own buffer is empty, so that a flush that ends after the body was
+    /// taken says that every byte of the request is with the kernel.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        let whole = self.progress.begun() && self.progress.body_taken.load(Ordering::Acquire);
+        if whole && matches!(flushed, Poll::Ready(Ok(()))) {
+            self.progress.flushed.store(true, Ordering::Release);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// A request body of one piece that notes when hyper has taken it.
+pub(super) struct Outgoing {
+    bytes: Option<Bytes>,
+    progress: Arc<Progress>,
+}
+
+impl Outgoing {
+    pub(super) fn new(bytes: Bytes, progress: Arc<Progress>) -> Outgoing {
+        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+        if bytes.is_none() {
+            progress.body_taken.store(true, Ordering::Release);
+        }
+        Outgoing { bytes, progress }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
+        let taken = self.bytes.take();
+        self.progress.body_taken.store(true, Ordering::Release);
+        Poll::Ready(taken.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // A body held in memory is shorter than 2^64 bytes.
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
