@@ -178,7 +178,12 @@ fn lost(judged: &Judged, now_is: Option<&Lost>) {
     let (row, code) = (judged.lease.held.id, judged.cause.code());
     metrics::lease_lost(code);
     let state = now_is.map_or("deleted or unknown", |lost| lost.state.label());
-    tracing::warn!(row, code, state, "lease lost before the verdict was settled; the row stays as its new holder left it");
+    tracing::warn!(
+        row,
+        code,
+        state,
+        "lease lost before the verdict was settled; the row stays as its new holder left it"
+    );
 }
 
 fn state_label(kind: Kind, state: RowState) -> &'static str {

@@ -11,6 +11,7 @@ use crate::signature::Target;
 #[cfg(test)]
 mod tests;
 
+const HTTPS_PORT: u16 = 443;
 /// The limit of the writers of the outbox (SDK 9.2.0): no row with a longer URL can have been made by them.
 const MAX_URL_CHARS: usize = 2048;
 
@@ -240,7 +241,7 @@ fn agrees(place: &Place, port: u16, target: &Target) -> bool {
             bare.parse() == Ok(*address)
         }
     };
-    same_host && target.port() == port
+    same_host && target.port().unwrap_or(HTTPS_PORT) == port
 }
 
 fn server_name(place: &Place) -> Result<ServerName<'static>, UrlError> {

@@ -1,10 +1,15 @@
 //! `outboxd check`: looks at everything `run` needs, one line each. Changes nothing and posts nothing.
 
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
+use crate::daemon::skew;
 use crate::deliver::{egress, keyring, provider};
 use crate::signer::Provider;
-use crate::store::Store;
+use crate::store::Severity;
 
 /// What was found, in the order of the lines printed.
 #[derive(Default)]
@@ -31,7 +36,8 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
     let mut findings = Findings::default();
     match Config::load(sources) {
         Ok(config) => {
-            let file = sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
+            let file =
+                sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
             keys(&config, &mut findings);
             block_on(async {
@@ -70,34 +76,44 @@ fn keys(config: &Config, findings: &mut Findings) {
 }
 
 async fn database(config: &Config, findings: &mut Findings) {
-    let store = match config.store().map_err(Failure::from).and_then(|target| {
-        Store::connect(&target, |_, _, _| {}).map_err(Failure::from)
-    }) {
+    let store = match super::open_store(config) {
         Ok(store) => store,
         Err(failure) => return findings.fail("database", failure),
     };
+    let asked = (SystemTime::now(), Instant::now());
     let probe = match store.probe().await {
+        Ok(probe) if probe.in_recovery || probe.read_only => {
+            let message = "is read-only: point database.url at the primary".to_owned();
+            return findings.fail("database", Failure::config(message));
+        }
         Ok(probe) => probe,
         Err(error) => return findings.fail("database", error.into()),
     };
     findings.ok("database", "answers and takes writes");
-    match probe.skew_seconds {
+    match skew(&probe, asked) {
         skew if skew.abs() > 30.0 => {
-            let message = format!("{skew:+.1} s between this machine and the database; more than 30 s stops sending: fix NTP");
+            let message =
+                format!("{skew:+.1} s between this machine and the database; more than 30 s stops sending: fix NTP");
             findings.fail("clock", Failure::config(message));
         }
-        skew if skew.abs() > 5.0 => findings.warn("clock", format!("{skew:+.1} s off the database's; check NTP on both")),
+        skew if skew.abs() > 5.0 => {
+            findings.warn("clock", format!("{skew:+.1} s off the database's; check NTP on both"))
+        }
         skew => findings.ok("clock", format!("{skew:+.3} s off the database's")),
     }
     match store.preflight().await {
-        Ok(report) => {
-            for finding in report.findings() {
-                match finding.blocks() {
-                    true => findings.fail("schema", Failure::config(finding.to_string())),
-                    false => findings.warn("schema", finding),
+        Ok(found) => {
+            let mut usable = true;
+            for finding in found {
+                match finding.severity {
+                    Severity::Refuse => {
+                        usable = false;
+                        findings.fail("schema", Failure::config(finding.to_string()));
+                    }
+                    Severity::Warn => findings.warn("schema", finding),
                 }
             }
-            if !report.blocks() {
+            if usable {
                 findings.ok("schema", format!("{} has what is needed", config.settings.outbox.table));
             }
         }

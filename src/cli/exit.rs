@@ -3,7 +3,7 @@
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::deliver::SnapshotError;
-use crate::store::StoreError;
+use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
@@ -36,8 +36,9 @@ impl Failure {
         Failure { code: CONFIG, message }
     }
 
-    pub(super) fn unavailable(message: String) -> Failure {
-        Failure { code: UNAVAILABLE, message }
+    /// The same code under another sentence.
+    pub(super) fn summed_up(self, message: &str) -> Failure {
+        Failure { code: self.code, message: message.to_owned() }
     }
 }
 
@@ -55,19 +56,28 @@ impl From<SnapshotError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        let code = match &error {
-            StoreError::Permission { .. } => NO_PERMISSION,
-            StoreError::Schema { .. } | StoreError::Settings { .. } => CONFIG,
-            _ => UNAVAILABLE,
+        let code = match &error.kind {
+            Kind::Permission => NO_PERMISSION,
+            Kind::Schema { .. } => CONFIG,
+            Kind::Other { .. } | Kind::Unreadable { .. } => SOFTWARE,
+            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } => UNAVAILABLE,
         };
         Failure { code, message: error.to_string() }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        Failure { code: CONFIG, message: error.to_string() }
     }
 }
 
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let code = match &error {
-            DaemonError::Config(_) | DaemonError::Snapshot(_) | DaemonError::LogFilter | DaemonError::Schema(_) => CONFIG,
+            DaemonError::Config(_) | DaemonError::Snapshot(_) | DaemonError::LogFilter | DaemonError::Schema(_) => {
+                CONFIG
+            }
             DaemonError::Database(_) => CONFIG,
             DaemonError::Listen { .. } | DaemonError::System { .. } => OS,
         };

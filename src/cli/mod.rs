@@ -9,10 +9,12 @@ mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 
 use crate::config::{Config, Sources};
+use crate::store::Store;
 pub(crate) use exit::Failure;
 
 /// Delivers webhooks from a Postgres outbox: exactly the bytes that were committed, signed, at least once.
@@ -94,6 +96,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         }
         Command::Demo(args) => demo::run(args),
     }
+}
+
+/// The store of a command, whose statements nobody counts.
+fn open_store(config: &Config) -> Result<Store, Failure> {
+    Ok(Store::open(&config.store()?, Arc::new(|_| {}))?)
 }
 
 /// The runtime that a command with I/O runs in.

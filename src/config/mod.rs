@@ -55,11 +55,6 @@ impl Config {
     /// Where the outbox is, with its secrets read.
     pub(crate) fn store(&self) -> Result<StoreConfig, ConfigError> {
         let database = &self.settings.database;
-        let table = TableName::parse(&self.settings.outbox.table).map_err(|error| ConfigError::Value {
-            key: "outbox.table",
-            problem: format!("is {:?}", self.settings.outbox.table),
-            accepted: error.to_string(),
-        })?;
         let sslmode = match database.sslmode.as_str() {
             "" => None,
             text => Some(text.parse().map_err(|_| ConfigError::Value {
@@ -77,7 +72,16 @@ impl Config {
             prepared_statements: database.prepared_statements,
             connect_timeout: database.connect_timeout,
             statement_timeout: database.statement_timeout,
-            table,
+            table: self.table()?,
+        })
+    }
+
+    pub(crate) fn table(&self) -> Result<TableName, ConfigError> {
+        let name = &self.settings.outbox.table;
+        TableName::parse(name).map_err(|error| ConfigError::Value {
+            key: "outbox.table",
+            problem: format!("is {name:?}"),
+            accepted: error.to_string(),
         })
     }
 

@@ -1,16 +1,16 @@
 //! The loops: claim, sweep, probe and watchdog. Each waits, calls one door, reports, and waits again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
 use super::outage::{Outage, Pause};
-use super::{Phase, Phases, notify};
+use super::{Phase, Phases, notify, refusals};
 use crate::claim::Slots;
 use crate::config::Sweep;
 use crate::deliver::{Tools, deliver};
-use crate::store::Store;
+use crate::store::{Kind, Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
@@ -20,11 +20,12 @@ const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
 const SKEW_STOPS: f64 = 30.0;
 const SKEW_WARNS: f64 = 5.0;
-const SWEEP_ROWS: i64 = 1000;
+const SWEEP_ROWS: u32 = 1000;
+const SAMPLE_ROWS: u32 = 10_000;
 
 /// Claims while there is room and work; sleeps only when there is neither.
 pub(super) async fn claim(
-    store: Store,
+    store: Arc<Store>,
     slots: Arc<Slots>,
     tools: Arc<Tools>,
     poll: Duration,
@@ -76,7 +77,7 @@ fn jittered(time: Duration) -> Duration {
 }
 
 /// Expires and purges, batch after batch while batches come back full.
-pub(super) async fn sweep(store: Store, times: Sweep, outage: Arc<Outage>) {
+pub(super) async fn sweep(store: Arc<Store>, times: Sweep, outage: Arc<Outage>) {
     let mut purge_at = Instant::now();
     let mut pause = Pause::default();
     loop {
@@ -105,17 +106,17 @@ async fn sweep_once(
     purge_at: &mut Instant,
     purge_interval: Duration,
     health: &Health,
-) -> Result<(), crate::store::StoreError> {
+) -> Result<(), StoreError> {
     if health.has(Condition::Schema) {
         return Ok(());
     }
     loop {
-        let expired = store.expire_overdue(SWEEP_ROWS).await?;
+        let expired = store.expire_overdue(SWEEP_ROWS).await?.len() as u64;
         metrics::expired(expired);
         if expired > 0 {
             tracing::warn!(rows = expired, "rows reached their retry horizon undelivered and are expired");
         }
-        if expired < SWEEP_ROWS as u64 {
+        if expired < u64::from(SWEEP_ROWS) {
             break;
         }
     }
@@ -123,7 +124,7 @@ async fn sweep_once(
         let purged = store.purge_settled(SWEEP_ROWS).await?;
         metrics::purged(purged);
         health.beat(Loop::Sweep);
-        if purged < SWEEP_ROWS as u64 {
+        if purged < u64::from(SWEEP_ROWS) {
             *purge_at = Instant::now() + purge_interval;
         }
     }
@@ -131,15 +132,15 @@ async fn sweep_once(
 }
 
 /// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
-pub(super) async fn probe(store: Store, slots: Arc<Slots>, outage: Arc<Outage>) {
+pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outage>) {
     let (mut sample_at, mut preflight_at) = (Instant::now(), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
         if let Err(error) = probe_once(&store, &outage, &mut sample_at, &mut preflight_at).await {
             outage.failed("probe", &error);
         }
-        let (idle, in_use) = store.connections();
-        metrics::database_connections(idle, in_use);
+        let pool = store.pool_status();
+        metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
         metrics::in_flight(slots.in_flight(), slots.limit());
         tokio::time::sleep(jittered(PROBE_EVERY)).await;
     }
@@ -150,15 +151,19 @@ async fn probe_once(
     outage: &Outage,
     sample_at: &mut Instant,
     preflight_at: &mut Instant,
-) -> Result<(), crate::store::StoreError> {
+) -> Result<(), StoreError> {
+    let asked = (SystemTime::now(), Instant::now());
     let probe = store.probe().await?;
+    if probe.in_recovery || probe.read_only {
+        return Err(StoreError { statement: "outbox/probe", kind: Kind::ReadOnly });
+    }
     outage.ok();
-    judge_clock(probe.skew_seconds, &outage.health);
+    judge_clock(skew(&probe, asked), &outage.health);
     let now = Instant::now();
     if outage.health.has(Condition::Schema) || now >= *preflight_at {
         *preflight_at = now + PREFLIGHT_EVERY;
-        let report = store.preflight().await?;
-        let fault = report.blocks().then(|| report.to_string().trim_end().replace('\n', "; "));
+        let refused: Vec<String> = refusals(&store.preflight().await?).collect();
+        let fault = Some(refused.join("; ")).filter(|fault| !fault.is_empty());
         let unusable = fault.clone();
         if outage.health.set(Condition::Schema, fault) {
             match unusable {
@@ -169,10 +174,16 @@ async fn probe_once(
     }
     if now >= *sample_at && !outage.health.has(Condition::Schema) {
         *sample_at = now + SAMPLE_EVERY;
-        let backlog = store.sample_backlog().await?;
-        metrics::backlog(backlog.due_rows, backlog.oldest_due);
+        let backlog = store.sample_backlog(SAMPLE_ROWS).await?;
+        metrics::backlog(backlog.due, backlog.oldest);
     }
     Ok(())
+}
+
+/// The database's clock less ours, taking the middle of the question's time for the moment of the answer.
+pub(crate) fn skew(probe: &Probe, asked: (SystemTime, Instant)) -> f64 {
+    let before = asked.0.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    probe.clock - (before + asked.1.elapsed().as_secs_f64() / 2.0)
 }
 
 fn judge_clock(skew: f64, health: &Health) {
@@ -182,7 +193,9 @@ fn judge_clock(skew: f64, health: &Health) {
     let stops = fault.is_some();
     if health.set(Condition::Clock, fault) {
         match stops {
-            true => tracing::error!(skew_seconds = skew, "clock skew: receivers would refuse our signatures; not sending"),
+            true => {
+                tracing::error!(skew_seconds = skew, "clock skew: receivers would refuse our signatures; not sending")
+            }
             false => tracing::info!(skew_seconds = skew, "the clocks agree again"),
         }
     } else if skew.abs() > SKEW_WARNS && !stops {

@@ -11,13 +11,14 @@ use arc_swap::ArcSwap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
+pub(crate) use loops::skew;
 pub(crate) use phase::{Phase, Phases};
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
 use crate::deliver::{Snapshot, SnapshotError, Tools};
 use crate::settle;
-use crate::store::{Store, StoreError};
+use crate::store::{Finding, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::{logs, metrics};
@@ -37,28 +38,26 @@ pub(crate) enum DaemonError {
     LogFilter,
     #[error("the outbox cannot be used as it is:\n{0}")]
     Schema(String),
-    #[error("database settings: {0}")]
-    Database(#[from] StoreError),
+    #[error(transparent)]
+    Database(#[from] OpenError),
     #[error("admin.listen: cannot listen on {address}: {reason}")]
     Listen { address: std::net::SocketAddr, reason: String },
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
 
+fn on(kind: SignalKind) -> Result<Signal, DaemonError> {
+    signal(kind).map_err(|error| DaemonError::System { what: "signal handlers", reason: error.to_string() })
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
 }
 
 impl Signals {
     fn listen() -> Result<Signals, DaemonError> {
-        let on = |kind| signal(kind).map_err(|e| DaemonError::System { what: "signal handlers", reason: e.to_string() });
-        Ok(Signals {
-            terminate: on(SignalKind::terminate())?,
-            interrupt: on(SignalKind::interrupt())?,
-            hangup: on(SignalKind::hangup())?,
-        })
+        Ok(Signals { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
     }
 
     async fn stop(&mut self) {
@@ -75,9 +74,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     logs::install(settings.log.format, &settings.log.filter).map_err(|_| DaemonError::LogFilter)?;
     let recorder =
         metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
-    let mut signals = Signals::listen()?;
+    let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
-    let store = Store::connect(&config.store()?, metrics::statement)?;
+    let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
     let health = Arc::new(Health::new(settings.database.statement_timeout * 2 + Duration::from_secs(30)));
     let outage = Arc::new(Outage::new(health.clone()));
@@ -112,14 +111,17 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = signals.hangup.recv() => reload(&sources, &snapshot),
+            _ = hangup.recv() => reload(&sources, &snapshot),
         }
     }
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
     let _ = claiming.await;
     // The claim loop held the last way into the queue but for running attempts, so this ends when all is written.
     if tokio::time::timeout(SETTLE_RESERVE, settling).await.is_err() {
-        tracing::warn!(rows = slots.in_flight(), "stopping with unsettled rows; they are due again when their leases end");
+        tracing::warn!(
+            rows = slots.in_flight(),
+            "stopping with unsettled rows; they are due again when their leases end"
+        );
     }
     tracing::info!("stopped");
     Ok(())
@@ -140,10 +142,13 @@ fn limits(config: &Config) -> Limits {
 /// come up after us, and is looked at then.
 async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) -> Result<(), DaemonError> {
     match store.preflight().await {
-        Ok(report) if report.blocks() => Err(DaemonError::Schema(report.to_string())),
-        Ok(report) => {
-            for finding in report.findings() {
-                tracing::warn!(finding = %finding, "the outbox can be used, but");
+        Ok(findings) => {
+            let refused: Vec<String> = refusals(&findings).collect();
+            if !refused.is_empty() {
+                return Err(DaemonError::Schema(refused.join("\n")));
+            }
+            for finding in findings {
+                tracing::warn!(finding = %finding, "the outbox can be used, but not as it should be");
             }
             health.set(Condition::Schema, None);
             outage.ok();
@@ -154,6 +159,11 @@ async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) ->
             Ok(())
         }
     }
+}
+
+/// What of the findings forbids to go on.
+fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
+    findings.iter().filter(|finding| finding.severity == Severity::Refuse).map(ToString::to_string)
 }
 
 /// Replaces keys and egress policy as one validated snapshot, or keeps the old one whole.

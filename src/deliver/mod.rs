@@ -111,13 +111,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     let _ = tools.settle.send(Judged { lease, times, verdict, cause, slot });
 }
 
-async fn attempt(
-    row: Result<Row, Broken>,
-    lease: &Lease,
-    times: &Times,
-    tools: &Tools,
-    trail: &mut Trail,
-) -> Ending {
+async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: &Tools, trail: &mut Trail) -> Ending {
     let row = match row {
         Ok(row) => row,
         Err(Broken::Oversize { .. }) => return Ending::Refused(Cause::BodyTooLarge),

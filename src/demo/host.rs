@@ -4,16 +4,19 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
+use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
 use super::Door;
 use super::ledger::Line;
+use crate::config::{Config, Sources};
 use crate::envelope::{Aad, Binding, EnvelopeKey, seal};
 use crate::secret::random;
 use crate::signature::{Algorithm, SigningKey};
-use crate::store::{DemoRows, Store, StoreConfig, TableName};
+use crate::store::{DemoRows, Store};
 
 /// Webhooks per commit.
 const PER_COMMIT: usize = 50;
@@ -23,7 +26,6 @@ pub(super) type Committed = HashMap<String, Instant>;
 
 pub(super) struct Host {
     store: Store,
-    database_url: String,
     envelope_key: EnvelopeKey,
     pub(super) jwks: Value,
 }
@@ -33,27 +35,16 @@ impl Host {
     pub(super) fn new(database_url: &str, home: &Path) -> anyhow::Result<Host> {
         let hex: String = random::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
         write_private(&home.join("envelope.key"), hex.as_bytes())?;
-        let (pem, key) = SigningKey::generate(Algorithm::Ed25519, Some("demo-key"))?;
+        let (key, pem) = SigningKey::generate(Algorithm::Ed25519, Some("demo-key"), &SystemRandom::new())?;
         write_private(&home.join("signing.pem"), pem.as_bytes())?;
-        let config = StoreConfig::new(database_url.to_owned().into(), TableName::default());
+        let file = home.join("outboxd.toml");
+        write_private(&file, settings(database_url, home).as_bytes())?;
+        let config = Config::load(&Sources { file: Some(file), ..Sources::default() })?;
         Ok(Host {
-            store: Store::connect(&config, |_, _, _| {})?,
-            database_url: database_url.to_owned(),
+            store: Store::open(&config.store()?, Arc::new(|_| {}))?,
             envelope_key: EnvelopeKey::parse(hex.as_bytes())?,
             jwks: json!({ "keys": [key.public_jwk()] }),
         })
-    }
-
-    pub(super) fn config(&self, home: &Path) -> String {
-        let home = home.display();
-        format!(
-            "[database]\nurl = {url:?}\n\
-             [envelope]\nkey_files = [\"{home}/envelope.key\"]\n\
-             [signing]\nkey_file = \"{home}/signing.pem\"\nkey_id = \"demo-key\"\n\
-             [egress]\nallow = [\"127.0.0.0/8\"]\ntrust_anchors = [\"{home}/ca.pem\"]\nsystem_roots = false\n\
-             [admin]\nlisten = \"\"\n[log]\nformat = \"text\"\n",
-            url = self.database_url
-        )
     }
 
     /// Seals and commits every door's webhooks, mixed, a few at a time.
@@ -104,12 +95,16 @@ impl Host {
         });
         let nonce = random();
         let sealed = seal(&aad, &self.envelope_key, nonce, body.to_string().into_bytes());
-        rows.push(task_id, url.to_owned(), key, sealed, nonce.to_vec());
+        rows.task_ids.push(task_id);
+        rows.urls.push(url.to_owned());
+        rows.idempotency_keys.push(key);
+        rows.sealed.push(sealed);
+        rows.nonces.push(nonce.to_vec());
     }
 
     /// What the table says became of each door's webhooks.
     pub(super) async fn read_ledger(&self, doors: &[Door]) -> anyhow::Result<Vec<Line>> {
-        let found = self.store.read_demo_ledger().await?;
+        let found = self.store.read_demo_states().await?;
         let lines = doors.iter().map(|door| {
             let mut line = Line { name: door.name, rows: door.rows, ..Line::default() };
             for entry in found.iter().filter(|entry| entry.url == door.url) {
@@ -126,6 +121,18 @@ impl Host {
         });
         Ok(lines.collect())
     }
+}
+
+/// What the demo changes about the defaults.
+fn settings(database_url: &str, home: &Path) -> String {
+    let home = home.display();
+    format!(
+        "[database]\nurl = {database_url:?}\n\
+         [envelope]\nkey_files = [\"{home}/envelope.key\"]\n\
+         [signing]\nkey_file = \"{home}/signing.pem\"\nkey_id = \"demo-key\"\n\
+         [egress]\nallow = [\"127.0.0.0/8\"]\ntrust_anchors = [\"{home}/ca.pem\"]\nsystem_roots = false\n\
+         [admin]\nlisten = \"\"\n[log]\nformat = \"text\"\n"
+    )
 }
 
 pub(super) fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {

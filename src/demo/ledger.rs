@@ -30,7 +30,8 @@ pub(super) fn page(lines: &[Line], sums: &Sums) -> String {
     let mut page = String::new();
     let rule = format!("  {}\n", "-".repeat(84));
     let head = ["destination", "rows", "delivered", "of them retried", "quarantined", "still due"];
-    let _ = writeln!(page, "  {:<30}{:>7}{:>11}{:>17}{:>13}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5]);
+    let _ =
+        writeln!(page, "  {:<30}{:>7}{:>11}{:>17}{:>13}{:>11}", head[0], head[1], head[2], head[3], head[4], head[5]);
     page += &rule;
     for line in lines {
         page += &row(line);
@@ -43,10 +44,20 @@ pub(super) fn page(lines: &[Line], sums: &Sums) -> String {
     page += &rule;
     page += &row(&total);
     let rate = total.delivered as f64 / sums.took.as_secs_f64();
-    let _ = writeln!(page, "\n  throughput          {rate:.0} delivered/s over {:.1} s, retries included", sums.took.as_secs_f64());
+    let _ = writeln!(
+        page,
+        "\n  throughput          {rate:.0} delivered/s over {:.1} s, retries included",
+        sums.took.as_secs_f64()
+    );
     let _ = writeln!(page, "  commit to receipt   p50 {} ms, p99 {} ms", sums.p50.as_millis(), sums.p99.as_millis());
     let _ = writeln!(page, "  signatures          {} verified by the buyers, {} refused", sums.verified, sums.refused);
-    let _ = writeln!(page, "  promises            {} lost, {} accepted twice, {} with changed bytes", lost(&total), sums.duplicates, sums.changed_bytes);
+    let _ = writeln!(
+        page,
+        "  promises            {} lost, {} accepted twice, {} with changed bytes",
+        lost(&total),
+        sums.duplicates,
+        sums.changed_bytes
+    );
     page
 }
 

@@ -50,9 +50,9 @@ pub(crate) async fn run(rows: u32) -> anyhow::Result<()> {
     let host = Host::new(&postgres.url("postgres"), &home.0)?;
     let buyers = Buyers::new(check_against(host.jwks.clone()))?;
     let doors = open_doors(&buyers, rows).await?;
-    home.write("ca.pem", buyers.ca_pem.as_bytes())?;
-    home.write("outboxd.toml", host.config(&home.0).as_bytes())?;
-    let migrated = Command::new(&binary).args(["migrate", "--config"]).arg(home.0.join("outboxd.toml")).output().await?;
+    host::write_private(&home.0.join("ca.pem"), buyers.ca_pem.as_bytes())?;
+    let migrated =
+        Command::new(&binary).args(["migrate", "--config"]).arg(home.0.join("outboxd.toml")).output().await?;
     if !migrated.status.success() {
         bail!("outboxd migrate failed: {}", String::from_utf8_lossy(&migrated.stderr));
     }
@@ -86,7 +86,7 @@ fn check_against(jwks: serde_json::Value) -> Arc<Check> {
         let received = Received { method: parts.method.as_str(), url, headers: &parts.headers, body };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
         let knowledge =
-            Knowledge { jwks: &jwks, revocation: Revocation::none(), crowded: &|_| false, unix_seconds: now };
+            Knowledge { jwks: &jwks, revocation: Revocation::NotTracked, crowded: &|_| false, unix_seconds: now };
         verify(&received, &knowledge).is_ok()
     })
 }
@@ -143,7 +143,8 @@ async fn stop(daemon: &mut Child) -> anyhow::Result<()> {
     if let Some(pid) = daemon.id() {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), nix::sys::signal::Signal::SIGTERM)?;
     }
-    let status = tokio::time::timeout(Duration::from_secs(30), daemon.wait()).await.context("the drain did not end")??;
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), daemon.wait()).await.context("the drain did not end")??;
     if !status.success() {
         bail!("outboxd run ended with {status}");
     }
@@ -188,10 +189,6 @@ impl Home {
         let path = std::env::temp_dir().join(format!("outboxd-demo-{name}"));
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Home(path))
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
-        host::write_private(&self.0.join(name), content)
     }
 
     fn tail(&self, name: &str) -> String {

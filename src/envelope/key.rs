@@ -78,6 +78,10 @@ impl Keyring {
         Ok(Keyring { newest_first })
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.newest_first.len()
+    }
+
     pub(super) fn last_and_earlier(&self) -> (&EnvelopeKey, &[EnvelopeKey]) {
         // `new` is the only way to a keyring, and it refuses an empty list.
         self.newest_first.split_last().expect("a keyring holds a key")

@@ -74,6 +74,19 @@ impl StoreError {
 }
 
 impl Kind {
+    /// A closed list, for metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Kind::Unavailable(_) => "unavailable",
+            Kind::ReadOnly => "read_only",
+            Kind::Timeout { .. } => "timeout",
+            Kind::Schema { .. } => "schema",
+            Kind::Permission => "permission",
+            Kind::Other { .. } => "other",
+            Kind::Unreadable { .. } => "unreadable",
+        }
+    }
+
     /// Whether a connection that ended a statement so must not be used for another.
     pub(super) fn spoils_connection(&self) -> bool {
         matches!(self, Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. })

@@ -3,6 +3,7 @@
 
 mod claim;
 mod connect;
+mod demo;
 mod dsn;
 mod error;
 mod migrate;
@@ -20,6 +21,7 @@ use tokio_postgres::Row as Answer;
 
 pub(crate) use claim::{Broken, ClaimBatch, ClaimFacts, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
+pub(crate) use demo::{DemoEntry, DemoRows};
 pub(crate) use dsn::{DsnError, SslMode};
 pub(crate) use error::{Kind, StoreError, Unavailable};
 pub(crate) use migrate::{Applied, Missing, printed};

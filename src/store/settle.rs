@@ -66,6 +66,17 @@ pub(crate) enum RowState {
 }
 
 impl RowState {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            RowState::Pending => "pending",
+            RowState::InFlight => "in_flight",
+            RowState::Delivered => "delivered",
+            RowState::Expired => "expired",
+            RowState::Invalid => "invalid",
+            RowState::Unknown => "unknown",
+        }
+    }
+
     pub(super) fn parse(text: &str) -> RowState {
         match text {
             "pending" => RowState::Pending,

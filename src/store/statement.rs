@@ -60,6 +60,8 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     inspect_table = "outbox/inspect_table" (TEXT);
+    insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
+    read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();
     lift_timeouts = "ledger/lift_timeouts" ();
     lock_ledger = "ledger/lock_ledger" ();

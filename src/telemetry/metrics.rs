@@ -5,6 +5,8 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
+use crate::store::Observation;
+
 const ATTEMPTS: &str = "outboxd_attempts_total";
 const ATTEMPT_DURATION: &str = "outboxd_attempt_duration_seconds";
 const VISIBLE_TO_SETTLED: &str = "outboxd_visible_to_settled_seconds";
@@ -56,7 +58,11 @@ fn describe() {
     describe_counter!(CLAIMED_ROWS, count, "Rows claimed.");
     describe_counter!(SETTLED_ROWS, count, "Rows settled under their lease, by verdict.");
     describe_counter!(LEASES_LOST, count, "Verdicts whose row had another lease by then, by outcome code.");
-    describe_counter!(SETTLES_ABANDONED, count, "Verdicts given up because their lease ended before Postgres took them.");
+    describe_counter!(
+        SETTLES_ABANDONED,
+        count,
+        "Verdicts given up because their lease ended before Postgres took them."
+    );
     describe_gauge!(IN_FLIGHT, count, "Rows claimed and not yet settled by this process.");
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
@@ -107,7 +113,7 @@ pub(crate) fn in_flight(rows: usize, slots: usize) {
     gauge!(SLOTS).set(slots as f64);
 }
 
-pub(crate) fn backlog(due: i64, oldest: Duration) {
+pub(crate) fn backlog(due: u64, oldest: Duration) {
     gauge!(BACKLOG).set(due as f64);
     gauge!(OLDEST_DUE).set(oldest.as_secs_f64());
 }
@@ -132,10 +138,10 @@ pub(crate) fn destinations_parked(count: usize) {
     gauge!(DESTINATIONS_PARKED).set(count as f64);
 }
 
-pub(crate) fn statement(label: &'static str, duration: Duration, error: Option<&'static str>) {
-    histogram!(STATEMENT_DURATION, "statement" => label).record(duration.as_secs_f64());
-    if let Some(kind) = error {
-        counter!(STATEMENT_ERRORS, "statement" => label, "kind" => kind).increment(1);
+pub(crate) fn statement(seen: &Observation<'_>) {
+    histogram!(STATEMENT_DURATION, "statement" => seen.statement).record(seen.took.as_secs_f64());
+    if let Err(kind) = seen.outcome {
+        counter!(STATEMENT_ERRORS, "statement" => seen.statement, "kind" => kind.label()).increment(1);
     }
 }
 

@@ -1,0 +1,40 @@
+//! `outboxd migrate`: applies, prints or checks the migrations, one line each.
+
+use super::{Failure, block_on, open_store};
+use crate::config::Config;
+use crate::store::printed;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Print the SQL instead of running it, for psql, Alembic or Flyway. Needs no database.
+    #[arg(long, conflicts_with = "check")]
+    print: bool,
+    /// Change nothing; say what is missing, and exit with 78 if anything is.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
+    if args.print {
+        let table = config.table()?;
+        print!("{}", printed(&table));
+        return Ok(());
+    }
+    block_on(async {
+        let store = open_store(config)?;
+        if !args.check {
+            store
+                .migrate(|step| println!("{:<8} {}", if step.before { "present" } else { "applied" }, step.file))
+                .await?;
+            return Ok(());
+        }
+        let missing = store.find_missing().await?;
+        for one in &missing {
+            println!("missing  {} (migration {:04})", one.object, one.version);
+        }
+        match missing.len() {
+            0 => Ok(println!("complete: nothing is missing")),
+            count => Err(Failure::config(format!("{count} object(s) are missing: run outboxd migrate"))),
+        }
+    })
+}
