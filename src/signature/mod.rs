@@ -11,6 +11,8 @@ mod pem;
 mod sign;
 mod structured;
 mod target;
+#[cfg(test)]
+mod vectors;
 pub(crate) mod verify;
 
 pub(crate) use algorithm::{Algorithm, Algorithms, UnknownAlgorithm};
