@@ -15,7 +15,7 @@ mod target;
 mod vectors;
 pub(crate) mod verify;
 
-pub(crate) use algorithm::{Algorithm, Algorithms, UnknownAlgorithm};
+pub(crate) use algorithm::{Algorithm, Algorithms};
 pub(crate) use jwk::PrivateJwk;
 pub(crate) use key::{KeyError, SigningKey};
 pub(crate) use sign::{Moment, Scheme, SignError, SignedRequest, sign};

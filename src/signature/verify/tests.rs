@@ -230,6 +230,7 @@ fn a_key_that_stands_twice_in_a_field_is_ambiguous_in_any_letter_case() {
         assert_eq!(Sample::new().set(name, shouted).code(), MALFORMED, "{name}");
     }
     assert_eq!(Sample::new().set(&CONTENT_TYPE, twice).code(), MALFORMED);
+    assert_eq!(Sample::new().set(&CONTENT_TYPE, |value| format!("{value},")).code(), MALFORMED);
 }
 
 #[test]
