@@ -53,7 +53,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a signature algorithm of this profile (it has ed25519 and ecdsa-p256-sha256)")]
 pub(crate) struct UnknownAlgorithm;
 

@@ -34,7 +34,7 @@ pub(crate) enum KeyError {
     Der,
     #[error("the private key is neither Ed25519 nor EC P-256")]
     Unsupported,
-    #[error("the EC private key comes without its public point; convert it with `openssl pkey`")]
+    #[error("the EC private key comes without its public point; `openssl ec -in FILE` writes it with one")]
     PublicMissing,
     #[error("it is not a private JWK with the string members kty, crv, alg, kid and d")]
     Jwk,

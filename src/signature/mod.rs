@@ -11,9 +11,11 @@ mod pem;
 mod sign;
 mod structured;
 mod target;
+#[cfg(test)]
+mod vectors;
 pub(crate) mod verify;
 
-pub(crate) use algorithm::{Algorithm, Algorithms, UnknownAlgorithm};
+pub(crate) use algorithm::{Algorithm, Algorithms};
 pub(crate) use jwk::PrivateJwk;
 pub(crate) use key::{KeyError, SigningKey};
 pub(crate) use sign::{Moment, Scheme, SignError, SignedRequest, sign};

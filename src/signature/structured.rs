@@ -189,9 +189,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The members of a field, split at commas that stand outside quotes and parentheses, trimmed, empty ones dropped. It
-/// works on fields that no strict parser would accept, for the checks that must come before parsing.
-pub(super) fn members(field: &str) -> Vec<&str> {
+/// A field split at the commas that stand outside quotes and parentheses. It works on fields that no strict parser would
+/// accept, for the checks that must come before parsing.
+pub(super) fn split_at_commas(field: &str) -> Vec<&str> {
     let mut members = Vec::new();
     let (mut depth, mut quoted, mut escaped, mut start) = (0_i32, false, false, 0);
     for (at, byte) in field.bytes().enumerate() {
@@ -210,13 +210,19 @@ pub(super) fn members(field: &str) -> Vec<&str> {
         }
     }
     members.push(&field[start..]);
-    members.into_iter().map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()).collect()
+    members
+}
+
+fn members(field: &str) -> impl Iterator<Item = &str> {
+    split_at_commas(field)
+        .into_iter()
+        .map(|member| member.trim_matches([' ', '\t']))
+        .filter(|member| !member.is_empty())
 }
 
 /// Whether two members share a key, letter case aside: keys are lower case, so that two spellings are never two keys.
 pub(super) fn has_duplicate_keys(field: &str) -> bool {
     let mut keys: Vec<String> = members(field)
-        .into_iter()
         .map(|member| member.split_once('=').map_or(member, |(key, _)| key).trim().to_ascii_lowercase())
         .collect();
     keys.sort_unstable();

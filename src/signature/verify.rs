@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::algorithm::Algorithm;
 use super::base::{COVERED, sha256, signature_base};
 use super::jwk::{Purpose, coordinate};
-pub(crate) use super::legacy::{LegacyError, verify_hmac};
+pub(crate) use super::legacy::verify_hmac;
 use super::sign::{CONTENT_DIGEST, SIGNATURE, SIGNATURE_INPUT};
 use super::structured::{self, Bare, SignatureInput};
 use super::target;
@@ -174,7 +174,7 @@ fn refuse_ambiguous_fields(headers: &HeaderMap) -> Result<(), VerifyError> {
             return Err(VerifyError::HeaderMalformed);
         }
     }
-    if first(headers, &CONTENT_TYPE)?.is_some_and(|field| structured::members(field).len() > 1) {
+    if first(headers, &CONTENT_TYPE)?.is_some_and(|field| structured::split_at_commas(field).len() > 1) {
         return Err(VerifyError::HeaderMalformed);
     }
     for name in [&SIGNATURE, &SIGNATURE_INPUT, &CONTENT_DIGEST] {
