@@ -1,5 +1,7 @@
 //! (stub)
 
+pub(crate) mod migrate;
+
 pub fn main() -> std::process::ExitCode {
     std::process::ExitCode::SUCCESS
 }
