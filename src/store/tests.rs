@@ -113,12 +113,13 @@ impl Database {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// One row of the outbox as text: state, attempts, token, whether leased, first attempt known, last status,
-    /// last error.
+    /// One row of the outbox as text: state, attempts, token, whether leased, whether the horizon begun, last
+    /// status, last error.
     async fn show(&self, id: i64) -> String {
         let sql = format!(
             "select concat_ws(' ', state, attempt_count, coalesce(lease_token, '-'), \
-             coalesce(lease_expires_at::text, '-') <> '-', first_attempt_at is not null, \
+             case when lease_expires_at is null then 'free' else 'leased' end, \
+             case when first_attempt_at is null then 'fresh' else 'begun' end, \
              coalesce(last_http_status::text, '-'), coalesce(last_error, '-')) from {TABLE} where id = $1"
         );
         self.text(&sql, &[&id]).await

@@ -31,7 +31,7 @@ async fn a_claim_grants_a_lease_counts_the_attempt_and_starts_the_horizon() {
         destinations.push(facts.destination);
     }
     assert_eq!(destinations, ["a.example:8443", "b.example", "c.example"]);
-    assert_eq!(db.show(inserted[0]).await, "in_flight 1 07070707070707070707070707070707 true true - -");
+    assert_eq!(db.show(inserted[0]).await, "in_flight 1 07070707070707070707070707070707 leased begun - -");
     let sql = format!(
         "select (available_at = lease_expires_at and retry_until = first_attempt_at + interval '86400 seconds' \
          and updated_at = first_attempt_at and lease_expires_at = updated_at + interval '60 seconds')::text \
@@ -68,7 +68,7 @@ async fn lapsed_lease_is_claimed_again() {
     let mut again: Vec<i64> = db.claim(2).await.iter().map(|lease| lease.id).collect();
     again.sort_unstable();
     assert_eq!(again, rows);
-    assert_eq!(db.show(rows[0]).await, "in_flight 2 02020202020202020202020202020202 true true - -");
+    assert_eq!(db.show(rows[0]).await, "in_flight 2 02020202020202020202020202020202 leased begun - -");
     assert_eq!(db.text(&horizon, &[&rows[0]]).await, before, "the horizon never moves");
 }
 
@@ -100,7 +100,7 @@ async fn a_full_destination_is_passed_over_and_others_get_their_room() {
     let batch = db.store.claim_due(&request).await.expect("the claim works");
     assert_eq!(taken(&batch), [rows[0], rows[1], rows[2], rows[4], rows[5], rows[8]]);
     assert_eq!(batch.scanned, 8, "all due rows but the full destination's were seen");
-    assert_eq!(db.show(rows[3]).await, "pending 0 - false false - -", "a row without room is not touched");
+    assert_eq!(db.show(rows[3]).await, "pending 0 - free fresh - -", "a row without room is not touched");
 }
 
 #[tokio::test]

@@ -52,10 +52,10 @@ async fn each_verdict_writes_its_columns() {
     assert_eq!(answers[0], [Settled { id: a.id, state: RowState::Delivered }]);
     assert_eq!(ids(&answers[1]), [b.id, c.id]);
     assert_eq!(answers[2], [Settled { id: d.id, state: RowState::Invalid }]);
-    assert_eq!(db.show(rows[0]).await, "delivered 1 - false true 204 -");
-    assert_eq!(db.show(rows[1]).await, "pending 1 - false true 503 http_server_error");
-    assert_eq!(db.show(rows[2]).await, "pending 1 - false true - dns_timeout");
-    assert_eq!(db.show(rows[3]).await, "invalid 1 - false true 410 http_gone");
+    assert_eq!(db.show(rows[0]).await, "delivered 1 - free begun 204 -");
+    assert_eq!(db.show(rows[1]).await, "pending 1 - free begun 503 http_server_error");
+    assert_eq!(db.show(rows[2]).await, "pending 1 - free begun - dns_timeout");
+    assert_eq!(db.show(rows[3]).await, "invalid 1 - free begun 410 http_gone");
     let delays = format!(
         "select string_agg(round(extract(epoch from available_at - updated_at)::numeric, 1)::text, ' ' order by id) \
          from {TABLE} where state = 'pending'"
@@ -74,7 +74,7 @@ async fn lost_lease_is_not_settled() {
     let held = db.claim(2).await;
     assert_eq!(held.len(), 2);
     assert!(settle_every_way(&db.store, &stale).await.iter().all(Vec::is_empty));
-    assert_eq!(db.show(rows[0]).await, "in_flight 2 02020202020202020202020202020202 true true - -");
+    assert_eq!(db.show(rows[0]).await, "in_flight 2 02020202020202020202020202020202 leased begun - -");
     let lost = db.store.read_lost(&[stale[0].clone(), held[1].clone()]).await.expect("it answers");
     let seen: Vec<_> = lost.iter().map(|lost| (lost.id, lost.state, lost.attempt_count, lost.still_held)).collect();
     assert!(seen.contains(&(rows[0], RowState::InFlight, 2, false)), "{seen:?}");
@@ -139,7 +139,7 @@ async fn a_retry_after_the_horizon_expires_the_row() {
     }];
     let answer = db.store.settle_retried(&retried).await.expect("it answers");
     assert_eq!(answer, [Settled { id: rows[0], state: RowState::Expired }]);
-    assert_eq!(db.show(rows[0]).await, "expired 1 - false true 500 http_server_error");
+    assert_eq!(db.show(rows[0]).await, "expired 1 - free begun 500 http_server_error");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn give_back_restores_the_count_and_the_horizon() {
     let leases = db.claim(1).await;
     let back = |lease: &Lease| [GivenBack { lease: lease.clone(), delay: Duration::ZERO }];
     db.store.give_back(&back(&leases[0])).await.expect("it answers");
-    assert_eq!(db.show(rows[0]).await, "pending 0 - false false - -");
+    assert_eq!(db.show(rows[0]).await, "pending 0 - free fresh - -");
     let leases = db.claim(2).await;
     let retried =
         [Retried { lease: leases[0].clone(), delay: Duration::ZERO, http_status: Some(503), error: "e".into() }];
@@ -157,7 +157,7 @@ async fn give_back_restores_the_count_and_the_horizon() {
     let leases = db.claim(3).await;
     let answer = db.store.give_back(&back(&leases[0])).await.expect("it answers");
     assert_eq!(answer, [Settled { id: rows[0], state: RowState::Pending }]);
-    assert_eq!(db.show(rows[0]).await, "pending 1 - false true 503 e", "what the attempt before left stays");
+    assert_eq!(db.show(rows[0]).await, "pending 1 - free begun 503 e", "what the attempt before left stays");
 }
 
 #[tokio::test]

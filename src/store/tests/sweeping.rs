@@ -15,7 +15,7 @@ async fn f5_expire_never_touches_a_live_lease() {
     let expired = db.store.expire_overdue(100).await.expect("it answers");
     assert_eq!(ids(&expired), rows[1..3], "a lapsed row and a pending one");
     assert!(expired.iter().all(|row| row.state == RowState::Expired));
-    assert_eq!(db.show(rows[1]).await, "expired 1 - false true - -");
+    assert_eq!(db.show(rows[1]).await, "expired 1 - free begun - -");
     // The holder of the live lease can still record its 2xx.
     let delivered = [Delivered { lease: leases[0].clone(), http_status: 200 }];
     assert_eq!(ids(&db.store.settle_delivered(&delivered).await.expect("it answers")), rows[..1]);
