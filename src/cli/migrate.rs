@@ -24,7 +24,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
         let store = open_store(config)?;
         if !args.check {
             store
-                .migrate(|step| println!("{:<8} {}", if step.before { "present" } else { "applied" }, step.file))
+                .migrate(|step| println!("{:<14} {}", if step.before { "already there" } else { "applied" }, step.file))
                 .await?;
             return Ok(());
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -74,8 +75,15 @@ pub struct Throwaway {
 #[derive(Debug)]
 struct Server {
     pid: Pid,
-    ended: Receiver<ExitStatus>,
+    /// Locked only so that a cluster can be shared by the threads of a test binary.
+    ended: Mutex<Receiver<ExitStatus>>,
     keeper: JoinHandle<()>,
+}
+
+impl Server {
+    fn wait(&self, timeout: Duration) -> Result<ExitStatus, RecvTimeoutError> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(timeout)
+    }
 }
 
 impl Throwaway {
@@ -177,7 +185,7 @@ impl Throwaway {
         });
         let run = |source| ThrowawayError::Run { program: "postgres".into(), source };
         let pid = spawn.recv().map_err(|_| run(io::ErrorKind::BrokenPipe.into()))?.map_err(run)?;
-        Ok(Server { pid: Pid::from_raw(pid.cast_signed()), ended, keeper })
+        Ok(Server { pid: Pid::from_raw(pid.cast_signed()), ended: Mutex::new(ended), keeper })
     }
 
     /// The server writes `ready` into the eighth line of its pid file when it takes connections; pg_ctl
@@ -192,7 +200,7 @@ impl Throwaway {
             if pid_file.lines().nth(7).is_some_and(|status| status.trim() == "ready") {
                 return Ok(());
             }
-            match server.ended.recv_timeout(Duration::from_millis(10)) {
+            match server.wait(Duration::from_millis(10)) {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(status) => {
                     return Err(ThrowawayError::Ended { status: status.to_string(), log: last_lines(&self.log()) });
@@ -212,11 +220,11 @@ impl Drop for Throwaway {
             // SIGINT is Postgres' fast shutdown, SIGQUIT its immediate one. A send fails only where the
             // server is gone already.
             for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGKILL] {
-                if !matches!(server.ended.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+                if server.wait(Duration::ZERO) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
                 let _ = signal::kill(server.pid, signal);
-                if server.ended.recv_timeout(STOP_TIMEOUT) != Err(RecvTimeoutError::Timeout) {
+                if server.wait(STOP_TIMEOUT) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
             }
@@ -389,7 +397,7 @@ mod tests {
     fn the_server_outlives_the_thread_that_started_it() {
         let started = thread::spawn(|| Throwaway::start(&Options::default())).join().expect("no panic");
         let cluster = started.expect("Postgres is installed");
-        let ended = cluster.server.as_ref().map(|server| server.ended.recv_timeout(Duration::from_millis(300)));
+        let ended = cluster.server.as_ref().map(|server| server.wait(Duration::from_millis(300)));
         assert_eq!(ended, Some(Err(RecvTimeoutError::Timeout)));
     }
 

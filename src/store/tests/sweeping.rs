@@ -1,0 +1,67 @@
+//! Expiring, purging and sampling: off the way of claims, and never under a live lease.
+
+use super::*;
+
+const A: &str = "https://a.example/hook";
+
+#[tokio::test]
+async fn f5_expire_never_touches_a_live_lease() {
+    let db = Database::new(Schema::Ours).await;
+    let rows = db.insert(&[A; 4]).await;
+    let leases = db.claim(1).await;
+    db.lapse(&rows[1..2]).await;
+    db.run(&format!("update {TABLE} set state = 'pending' where id = {}", rows[2])).await;
+    db.outlive(&rows[..3]).await;
+    let expired = db.store.expire_overdue(100).await.expect("it answers");
+    assert_eq!(ids(&expired), rows[1..3], "a lapsed row and a pending one");
+    assert!(expired.iter().all(|row| row.state == RowState::Expired));
+    assert_eq!(db.show(rows[1]).await, "expired 1 - free begun - -");
+    // The holder of the live lease can still record its 2xx.
+    let delivered = [Delivered { lease: leases[0].clone(), http_status: 200 }];
+    assert_eq!(ids(&db.store.settle_delivered(&delivered).await.expect("it answers")), rows[..1]);
+}
+
+#[tokio::test]
+async fn expire_keeps_to_its_limit_and_does_not_wait() {
+    let db = Database::new(Schema::Ours).await;
+    let rows = db.insert(&[A; 4]).await;
+    db.outlive(&rows).await;
+    db.run(&format!("begin; select from {TABLE} where id = {} for update", rows[0])).await;
+    assert_eq!(db.store.expire_overdue(2).await.expect("it answers").len(), 2);
+    assert_eq!(db.store.expire_overdue(2).await.expect("it answers").len(), 1);
+}
+
+#[tokio::test]
+async fn purge_deletes_finished_rows_past_their_horizon_and_nothing_else() {
+    let db = Database::new(Schema::Ours).await;
+    let rows = db.insert(&[A; 7]).await;
+    db.claim(1).await;
+    let states = ["delivered", "expired", "invalid", "pending", "in_flight", "delivered", "delivered"];
+    for (id, state) in rows.iter().zip(states) {
+        db.run(&format!("update {TABLE} set state = '{state}' where id = {id}")).await;
+    }
+    db.outlive(&rows[..5]).await;
+    db.outlive(&rows[6..]).await;
+    let other = connect(&db.url).await;
+    other.batch_execute(&format!("begin; select from {TABLE} where id = {} for update", rows[6])).await.expect("locks");
+    assert_eq!(db.store.purge_settled(2).await.expect("it answers"), 2);
+    assert_eq!(db.store.purge_settled(10).await.expect("it answers"), 1);
+    let left = format!("select string_agg(id::text, ' ' order by id) from {TABLE}");
+    assert_eq!(db.text(&left, &[]).await, format!("{} {} {} {}", rows[3], rows[4], rows[5], rows[6]));
+}
+
+#[tokio::test]
+async fn the_backlog_counts_due_rows_up_to_its_bound() {
+    let db = Database::new(Schema::Ours).await;
+    let empty = db.store.sample_backlog(100).await.expect("it answers");
+    assert_eq!(empty, Backlog { due: 0, oldest: Duration::ZERO });
+    let rows = db.insert(&[A; 6]).await;
+    db.run(&format!("update {TABLE} set available_at = now() + interval '1 hour' where id = {}", rows[0])).await;
+    db.run(&format!("update {TABLE} set available_at = now() - interval '1 hour' where id = {}", rows[1])).await;
+    let all = db.store.sample_backlog(100).await.expect("it answers");
+    assert_eq!(all.due, 5);
+    assert!(all.oldest > Duration::from_secs(3599) && all.oldest < Duration::from_secs(4200), "{all:?}");
+    assert_eq!(db.store.sample_backlog(3).await.expect("it answers").due, 3);
+    db.claim(1).await;
+    assert_eq!(db.store.sample_backlog(100).await.expect("it answers").due, 0, "leased rows are not due");
+}
