@@ -259,6 +259,15 @@ async fn a_connection_that_ends_without_a_reply_is_disconnected() {
 }
 
 #[tokio::test]
+async fn a_connection_that_ends_right_after_the_handshake_is_disconnected() {
+    let authority = Authority::new();
+    let receiver = Receiver::start(authority.server(NAME), |_| async {}).await;
+    // Whether the request was begun before the close was seen is the network's to decide.
+    let posted = post(&authority.client(), &receiver, false, patient()).await;
+    assert_eq!((failed(&posted).fault, receiver.accepted()), (Fault::Disconnected, 1));
+}
+
+#[tokio::test]
 async fn an_empty_body_counts_as_sent() {
     let authority = Authority::new();
     let receiver = Receiver::saying(&authority, OK).await;
