@@ -1,4 +1,9 @@
-//! Secret values that are wiped when dropped and never print themselves.
+//! Secret values that are wiped when dropped and never print themselves, and the files they come from. It parses none.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use zeroize::Zeroizing;
 
@@ -26,5 +31,108 @@ impl From<String> for Secret {
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[secret]")
+    }
+}
+
+/// No key, password or token comes near it; whatever does is the wrong file.
+const MAX_SECRET_FILE: usize = 64 * 1024;
+
+/// Why a file is not taken for a secret. The caller adds which file it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SecretFileError {
+    #[error("it cannot be read ({0})")]
+    Unreadable(std::io::ErrorKind),
+    #[error("it is not a regular file")]
+    NotRegular,
+    #[error("everybody on this machine may use it (mode {0:04o}); take the rights of others away: chmod o-rwx")]
+    OpenToOthers(u32),
+    #[error("it is larger than {MAX_SECRET_FILE} bytes")]
+    TooLarge,
+}
+
+impl From<std::io::Error> for SecretFileError {
+    fn from(error: std::io::Error) -> Self {
+        SecretFileError::Unreadable(error.kind())
+    }
+}
+
+/// Reads a file that holds a secret, unless users outside its owner and group have any right to it. Blocks.
+pub(crate) fn read_secret_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
+    // Before opening, because opening a pipe would wait for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(SecretFileError::NotRegular);
+    }
+    let mut file = File::open(path)?;
+    // Of the open file, so that what is judged is what is read.
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(SecretFileError::NotRegular);
+    }
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o007 != 0 {
+        return Err(SecretFileError::OpenToOthers(mode));
+    }
+    // One buffer that never grows: growing would leave copies that nobody wipes.
+    let mut bytes = Zeroizing::new(vec![0; MAX_SECRET_FILE + 1]);
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..]) {
+            Ok(0) if length > MAX_SECRET_FILE => return Err(SecretFileError::TooLarge),
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(mode: u32, content: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_of_owner_and_group_is_read() {
+        for mode in [0o400, 0o600, 0o640, 0o660] {
+            assert_eq!(read_secret_file(file(mode, b"hush\n").path()).unwrap().as_slice(), b"hush\n");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_have_any_right_to_is_refused() {
+        for mode in [0o644, 0o602, 0o601, 0o777] {
+            assert_eq!(read_secret_file(file(mode, b"hush").path()).unwrap_err(), SecretFileError::OpenToOthers(mode));
+        }
+    }
+
+    #[test]
+    fn the_largest_file_is_read_and_one_byte_more_is_refused() {
+        assert_eq!(read_secret_file(file(0o600, &[7; MAX_SECRET_FILE]).path()).unwrap().len(), MAX_SECRET_FILE);
+        let larger = file(0o600, &[7; MAX_SECRET_FILE + 1]);
+        assert_eq!(read_secret_file(larger.path()).unwrap_err(), SecretFileError::TooLarge);
+    }
+
+    #[test]
+    fn directories_pipes_and_absent_files_are_told_apart_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_secret_file(dir.path()).unwrap_err(), SecretFileError::NotRegular);
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert_eq!(read_secret_file(&pipe).unwrap_err(), SecretFileError::NotRegular);
+        let absent = read_secret_file(&dir.path().join("absent")).unwrap_err();
+        assert_eq!(absent, SecretFileError::Unreadable(std::io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn a_secret_does_not_print_itself() {
+        assert_eq!(format!("{:?}", Secret::from("hush".to_owned())), "[secret]");
     }
 }

@@ -1,0 +1,125 @@
+//! The two schemes that registrations from before RFC 9421 may ask for: a bearer token, and an HMAC over timestamp and
+//! body. They sign neither the URL nor the method; nothing here makes up for that.
+
+use std::fmt::Write;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ring::hmac;
+
+use super::sign::SignError;
+use crate::secret::Secret;
+
+const SIGNATURE: HeaderName = HeaderName::from_static("x-adcp-signature");
+const TIMESTAMP: HeaderName = HeaderName::from_static("x-adcp-timestamp");
+const KEY_ID: HeaderName = HeaderName::from_static("x-adcp-key-id");
+/// A constant: the shared secret comes with the registration, so there is no key to choose.
+const KEY_ID_VALUE: HeaderValue = HeaderValue::from_static("adcp-task-registration");
+/// How far the clocks of the two sides may be apart, in seconds.
+const MAX_SKEW: u64 = 300;
+
+/// Fails for credentials that HTTP cannot carry unchanged: outside printable ASCII, or with blanks at an end, which every
+/// parser strips.
+pub(super) fn bearer(credentials: &Secret) -> Result<HeaderValue, SignError> {
+    let text = credentials.expose();
+    let blank = |byte: Option<&u8>| byte.is_none_or(|byte| matches!(byte, b' ' | b'\t'));
+    if blank(text.first()) || blank(text.last()) || !text.is_ascii() {
+        return Err(SignError::CredentialsUnsendable);
+    }
+    // The header keeps a copy of the token until the request is dropped; only this buffer is wiped.
+    let line = zeroize::Zeroizing::new([b"Bearer ", text].concat());
+    let mut value = HeaderValue::from_bytes(&line).map_err(|_| SignError::CredentialsUnsendable)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+pub(super) fn hmac_headers(credentials: &Secret, body: &[u8], unix_seconds: i64) -> Result<HeaderMap, SignError> {
+    if credentials.expose().is_empty() {
+        return Err(SignError::CredentialsUnsendable);
+    }
+    let mut context = hmac::Context::with_key(&key(credentials));
+    context.update(unix_seconds.to_string().as_bytes());
+    context.update(b".");
+    context.update(body);
+    let mut text = String::from("sha256=");
+    for byte in context.sign().as_ref() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    // Hex digits are visible ASCII.
+    let mut signature = HeaderValue::from_str(&text).expect("hex digits make a header value");
+    signature.set_sensitive(true);
+    let mut headers = HeaderMap::new();
+    headers.insert(SIGNATURE, signature);
+    headers.insert(TIMESTAMP, HeaderValue::from(unix_seconds));
+    headers.insert(KEY_ID, KEY_ID_VALUE);
+    Ok(headers)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LegacyError {
+    #[error("the signature or the timestamp is absent, repeated or not text")]
+    Missing,
+    #[error("the signature is not `sha256=` and 64 hex digits")]
+    Signature,
+    #[error("the timestamp is not a number")]
+    Timestamp,
+    #[error("the timestamp is more than {MAX_SKEW} s away")]
+    Skew,
+    #[error("the signature does not match")]
+    Mismatch,
+}
+
+/// Judges a request of the HMAC scheme. The comparison takes the same time for every wrong signature.
+pub(crate) fn verify_hmac(
+    credentials: &Secret,
+    headers: &HeaderMap,
+    body: &[u8],
+    unix_seconds: i64,
+) -> Result<(), LegacyError> {
+    let signature = single(headers, &SIGNATURE)?.strip_prefix("sha256=").ok_or(LegacyError::Signature)?;
+    let tag = unhex(signature).ok_or(LegacyError::Signature)?;
+    let timestamp = single(headers, &TIMESTAMP)?;
+    if !timestamp.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(LegacyError::Timestamp);
+    }
+    let sent: i64 = timestamp.parse().map_err(|_| LegacyError::Timestamp)?;
+    if unix_seconds.abs_diff(sent) > MAX_SKEW {
+        return Err(LegacyError::Skew);
+    }
+    // What was signed is the text of the timestamp, not its value.
+    let message = [timestamp.as_bytes(), b".", body].concat();
+    hmac::verify(&key(credentials), &message, &tag).map_err(|_| LegacyError::Mismatch)
+}
+
+fn key(credentials: &Secret) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, credentials.expose())
+}
+
+fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, LegacyError> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().map_err(|_| LegacyError::Missing),
+        _ => Err(LegacyError::Missing),
+    }
+}
+
+/// Lower-case digits only: that is the one spelling that senders of this scheme use.
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; 32];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;
