@@ -14,6 +14,8 @@ mod tests;
 /// The limit of the writers of the outbox (SDK 9.2.0): no row with a longer URL can have been made by them.
 const MAX_URL_CHARS: usize = 2048;
 
+const HTTPS_PORT: u16 = 443;
+
 /// Where a row wants to go: what its URL says, accepted but not yet looked up.
 #[derive(Debug, Clone)]
 pub(crate) struct Destination {
@@ -240,7 +242,8 @@ fn agrees(place: &Place, port: u16, target: &Target) -> bool {
             bare.parse() == Ok(*address)
         }
     };
-    same_host && target.port() == port
+    // The signature room names a port only where it is not the scheme's own.
+    same_host && target.port().unwrap_or(HTTPS_PORT) == port
 }
 
 fn server_name(place: &Place) -> Result<ServerName<'static>, UrlError> {

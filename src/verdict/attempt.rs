@@ -81,4 +81,57 @@ pub(crate) enum Challenge {
     DigestMismatch,
     Replayed,
     TargetUriMalformed,
+    BodyMalformed,
+    ModeMismatch,
+}
+
+impl Challenge {
+    pub(crate) const ALL: [Challenge; 18] = [
+        Challenge::SignatureRequired,
+        Challenge::HeaderMalformed,
+        Challenge::ParamsIncomplete,
+        Challenge::TagInvalid,
+        Challenge::AlgNotAllowed,
+        Challenge::WindowInvalid,
+        Challenge::ComponentsIncomplete,
+        Challenge::KeyUnknown,
+        Challenge::KeyPurposeInvalid,
+        Challenge::KeyRevoked,
+        Challenge::RevocationStale,
+        Challenge::RateAbuse,
+        Challenge::Invalid,
+        Challenge::DigestMismatch,
+        Challenge::Replayed,
+        Challenge::TargetUriMalformed,
+        Challenge::BodyMalformed,
+        Challenge::ModeMismatch,
+    ];
+
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Challenge::SignatureRequired => "webhook_signature_required",
+            Challenge::HeaderMalformed => "webhook_signature_header_malformed",
+            Challenge::ParamsIncomplete => "webhook_signature_params_incomplete",
+            Challenge::TagInvalid => "webhook_signature_tag_invalid",
+            Challenge::AlgNotAllowed => "webhook_signature_alg_not_allowed",
+            Challenge::WindowInvalid => "webhook_signature_window_invalid",
+            Challenge::ComponentsIncomplete => "webhook_signature_components_incomplete",
+            Challenge::KeyUnknown => "webhook_signature_key_unknown",
+            Challenge::KeyPurposeInvalid => "webhook_signature_key_purpose_invalid",
+            Challenge::KeyRevoked => "webhook_signature_key_revoked",
+            Challenge::RevocationStale => "webhook_signature_revocation_stale",
+            Challenge::RateAbuse => "webhook_signature_rate_abuse",
+            Challenge::Invalid => "webhook_signature_invalid",
+            Challenge::DigestMismatch => "webhook_signature_digest_mismatch",
+            Challenge::Replayed => "webhook_signature_replayed",
+            Challenge::TargetUriMalformed => "webhook_target_uri_malformed",
+            Challenge::BodyMalformed => "webhook_body_malformed",
+            Challenge::ModeMismatch => "webhook_mode_mismatch",
+        }
+    }
+
+    /// `None` for any text that is not exactly a code of the list, so that no receiver's words get further than here.
+    pub(crate) fn from_code(code: &[u8]) -> Option<Self> {
+        Challenge::ALL.into_iter().find(|challenge| challenge.code().as_bytes() == code)
+    }
 }

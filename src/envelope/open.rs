@@ -1,0 +1,154 @@
+//! Opening a row's envelope: decrypt, tell the two forms apart, check the body against the row. Whatever is wrong ends
+//! as a typed refusal; what follows from it is not decided here, and the scope's text is the signer's to judge.
+
+use std::fmt;
+use std::mem;
+
+use bytes::Bytes;
+use zeroize::Zeroizing;
+
+use super::aad::{Aad, Binding};
+use super::error::{EnvelopeFault, OpenError, RowFault};
+use super::json::{self, Member, Path};
+use super::key::Keyring;
+use super::legacy::{self, Authentication};
+use super::row::Row;
+use super::seal::{NONCE_LEN, TAG_LEN, unseal};
+
+/// The reference's cap on a body, at prepare and at send.
+pub(crate) const MAX_BODY: usize = 10 * 1024 * 1024;
+
+/// No acceptable row has a longer `encrypted_body`: the largest body in base64, and a generous 1 MiB for the members
+/// around it.
+pub(crate) const MAX_SEALED: usize = MAX_BODY.div_ceil(3) * 4 + (1 << 20) + TAG_LEN;
+
+/// What the configuration says about envelopes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenRules {
+    /// Whether rows that ask for HMAC-SHA256 are served.
+    pub(crate) legacy_hmac: bool,
+}
+
+/// What a row asks to have sent.
+pub(crate) struct Envelope {
+    /// The HTTP body, byte for byte as it was sealed. The memory is wiped when the last handle is dropped.
+    pub(crate) body: Bytes,
+    /// `None` is an RFC 9421 row.
+    pub(crate) authentication: Option<Authentication>,
+}
+
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[envelope]")
+    }
+}
+
+/// Opens the row's envelope. The ciphertext is taken out of the row and decrypted where it lies.
+pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
+    let nonce: [u8; NONCE_LEN] = row
+        .envelope_nonce
+        .as_slice()
+        .try_into()
+        .map_err(|_| OpenError::Row(RowFault::NonceLength { bytes: row.envelope_nonce.len() }))?;
+    if row.idempotency_key.is_empty() {
+        return Err(OpenError::Row(RowFault::NoIdempotencyKey));
+    }
+    let sealed = mem::take(&mut row.encrypted_body);
+    if sealed.len() < TAG_LEN {
+        return Err(OpenError::Malformed(EnvelopeFault::NoTag { bytes: sealed.len() }));
+    }
+    if sealed.len() > MAX_SEALED {
+        return Err(OpenError::BodyTooLarge { bytes: sealed.len() });
+    }
+    let aad = Aad::delivery(&Binding::from(&*row));
+    let plaintext = unseal(sealed, &aad, nonce, ring).ok_or(OpenError::Unopenable)?;
+    let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
+        Some(Legacy { body, authentication }) => (body, Some(authentication)),
+        None => (plaintext, None),
+    };
+    if body.len() > MAX_BODY {
+        return Err(OpenError::BodyTooLarge { bytes: body.len() });
+    }
+    Ok(Envelope { body: Bytes::from_owner(body), authentication })
+}
+
+const TASK_ID: &str = "task_id";
+const TASK_TYPE: &str = "task_type";
+const STATUS: &str = "status";
+const OPERATION_ID: &str = "operation_id";
+const IDEMPOTENCY_KEY: &str = "idempotency_key";
+
+const VERSION: Path = &["task_webhook_delivery_version"];
+const BODY: Path = &["body"];
+const AUTHENTICATION: Path = &["authentication"];
+const SCHEME: Path = &["authentication", "scheme"];
+const CREDENTIALS: Path = &["authentication", "credentials"];
+
+/// What a legacy-auth row's plaintext wraps.
+struct Legacy {
+    body: Zeroizing<Vec<u8>>,
+    authentication: Authentication,
+}
+
+/// Reads the plaintext once, as either form. `None` is an RFC 9421 row: the plaintext is the body, and has been checked.
+fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Option<Legacy>, OpenError> {
+    let [version, body, object, scheme, credentials, bound @ ..] = read_object(
+        plaintext,
+        [
+            VERSION,
+            BODY,
+            AUTHENTICATION,
+            SCHEME,
+            CREDENTIALS,
+            &[TASK_ID],
+            &[TASK_TYPE],
+            &[STATUS],
+            &[OPERATION_ID],
+            &[IDEMPOTENCY_KEY],
+        ],
+    )?;
+    match version {
+        Member::Absent => {
+            check_binding(&bound, row)?;
+            return Ok(None);
+        }
+        Member::Integer(1) => {}
+        _ => return Err(OpenError::Malformed(EnvelopeFault::Version)),
+    }
+    let authentication = legacy::authentication(&object, &scheme, &credentials, rules)?;
+    let Member::Text(body) = body else {
+        return Err(OpenError::Malformed(EnvelopeFault::Member { member: "body" }));
+    };
+    let body = legacy::decode_body(&body)?;
+    let bound = read_object(&body, [&[TASK_ID], &[TASK_TYPE], &[STATUS], &[OPERATION_ID], &[IDEMPOTENCY_KEY]])?;
+    check_binding(&bound, row)?;
+    if row.signing_scope_id.is_some() {
+        return Err(OpenError::Malformed(EnvelopeFault::ScopeWithAuthentication));
+    }
+    Ok(Some(Legacy { body, authentication }))
+}
+
+pub(super) fn read_object<const N: usize>(document: &[u8], paths: [Path; N]) -> Result<[Member<'_>; N], OpenError> {
+    json::read(document, paths)
+        .map_err(|fault| OpenError::Malformed(EnvelopeFault::Json(fault)))?
+        .ok_or(OpenError::Malformed(EnvelopeFault::NotAnObject))
+}
+
+/// A body sealed for one row must not be delivered as another's, even by someone who holds the key.
+fn check_binding(bound: &[Member<'_>; 5], row: &Row) -> Result<(), OpenError> {
+    let [task_id, task_type, status, operation_id, idempotency_key] = bound;
+    let pairs = [
+        (TASK_ID, task_id, &row.task_id),
+        (TASK_TYPE, task_type, &row.task_type),
+        (STATUS, status, &row.terminal_status),
+        (OPERATION_ID, operation_id, &row.operation_id),
+        (IDEMPOTENCY_KEY, idempotency_key, &row.idempotency_key),
+    ];
+    for (member, found, column) in pairs {
+        match found {
+            Member::Text(text) if **text == **column => {}
+            _ => return Err(OpenError::Mismatch { member }),
+        }
+    }
+    Ok(())
+}
