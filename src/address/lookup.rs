@@ -19,7 +19,7 @@ pub(super) const MAX_ANSWERS: usize = 32;
 /// Bounds of one lookup and of what is remembered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResolverLimits {
-    /// For both families together.
+    /// For each of the two families, which are asked at the same time.
     pub(crate) total: Duration,
     /// For one question to one server, before it is put again.
     pub(crate) question: Duration,
@@ -121,13 +121,16 @@ impl Resolver {
     pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
         // A trailing dot makes the name absolute, so that no search domain is ever tried.
         let name = Name::from_ascii(format!("{name}.")).map_err(|_| LookupError::NameNotFound)?;
-        let both = async { tokio::join!(self.family(&name, RecordType::A), self.family(&name, RecordType::AAAA)) };
-        let (v4, v6) = tokio::time::timeout(self.limits.total, both).await.map_err(|_| LookupError::Timeout)?;
+        let (v4, v6) = tokio::join!(self.family(&name, RecordType::A), self.family(&name, RecordType::AAAA));
         merge(v4, v6)
     }
 
     async fn family(&self, name: &Name, family: RecordType) -> Result<Vec<IpAddr>, LookupError> {
-        let lookup = self.inner.lookup(name.clone(), family).await.map_err(|error| reason(&error))?;
+        let asking = self.inner.lookup(name.clone(), family);
+        let lookup = match tokio::time::timeout(self.limits.total, asking).await {
+            Ok(answered) => answered.map_err(|error| reason(&error))?,
+            Err(_) => return Err(LookupError::Timeout),
+        };
         let addresses = lookup.answers().iter().filter_map(|record| match &record.data {
             RData::A(address) => Some(IpAddr::V4(address.0)),
             RData::AAAA(address) => Some(IpAddr::V6(address.0)),

@@ -11,9 +11,10 @@ use crate::signature::Target;
 #[cfg(test)]
 mod tests;
 
-const HTTPS_PORT: u16 = 443;
 /// The limit of the writers of the outbox (SDK 9.2.0): no row with a longer URL can have been made by them.
 const MAX_URL_CHARS: usize = 2048;
+
+const HTTPS_PORT: u16 = 443;
 
 /// Where a row wants to go: what its URL says, accepted but not yet looked up.
 #[derive(Debug, Clone)]
@@ -241,6 +242,7 @@ fn agrees(place: &Place, port: u16, target: &Target) -> bool {
             bare.parse() == Ok(*address)
         }
     };
+    // The signature room names a port only where it is not the scheme's own.
     same_host && target.port().unwrap_or(HTTPS_PORT) == port
 }
 

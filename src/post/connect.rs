@@ -64,25 +64,20 @@ async fn race(addresses: &VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr
         if let Some(address) = waiting.pop_front() {
             trying.spawn(dial(address));
         }
-        let stagger = tokio::time::sleep(STAGGER);
-        tokio::pin!(stagger);
-        loop {
-            tokio::select! {
-                ended = trying.join_next() => match ended {
-                    Some(Ok(Ok(connected))) => return Ok(connected),
-                    Some(Ok(Err(fault))) => {
-                        // A shortage on this side is ours to mend and says nothing about the receiver.
-                        if first_fault.is_none() || fault == Fault::LocalResources {
-                            first_fault = Some(fault);
-                        }
-                        break;
+        tokio::select! {
+            ended = trying.join_next() => match ended {
+                Some(Ok(Ok(connected))) => return Ok(connected),
+                Some(Ok(Err(fault))) => {
+                    // A shortage on this side is ours to mend and says nothing about the receiver.
+                    if first_fault.is_none() || fault == Fault::LocalResources {
+                        first_fault = Some(fault);
                     }
-                    // A dial neither panics nor is cancelled while it is awaited; were it lost, the next one is due.
-                    Some(Err(_)) => break,
-                    None => return Err(first_fault.unwrap_or(Fault::Connect)),
-                },
-                () = &mut stagger, if !waiting.is_empty() => break,
-            }
+                }
+                // A dial neither panics nor is cancelled while it is awaited; were it lost, the next one is due.
+                Some(Err(_)) => {}
+                None => return Err(first_fault.unwrap_or(Fault::Connect)),
+            },
+            () = tokio::time::sleep(STAGGER), if !waiting.is_empty() => {}
         }
     }
 }

@@ -55,6 +55,11 @@ impl Pool {
         self.shared.lock().count
     }
 
+    #[cfg(test)]
+    pub(super) fn has_closed(&self) -> bool {
+        self.shared.lock().idle.values().flatten().any(|entry| entry.connection.is_closed())
+    }
+
     /// The connection to this origin that was used last, if one is still good.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
         let now = Instant::now();

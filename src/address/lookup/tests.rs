@@ -44,7 +44,7 @@ async fn each_kind_of_no_is_told_apart() {
     ] {
         let scripted = answer.clone();
         let server = NameServer::start(move |_, _, _| scripted.clone()).await;
-        let found = server.resolver().addresses("a.example.com").await;
+        let found = server.hasty_resolver().addresses("a.example.com").await;
         assert_eq!(found, Err(expected), "{answer:?}");
     }
 }
@@ -67,6 +67,16 @@ async fn a_family_that_fails_does_not_hide_the_other() {
     })
     .await;
     assert_eq!(server.resolver().addresses("a.example.com").await, Ok(ips(&["192.0.2.1"])));
+}
+
+#[tokio::test]
+async fn a_family_that_is_never_answered_does_not_hide_the_other() {
+    let server = NameServer::start(|_, family, _| match family {
+        RecordType::A => Answer::Addresses(60, ips(&["192.0.2.1"])),
+        _ => Answer::Silence,
+    })
+    .await;
+    assert_eq!(server.hasty_resolver().addresses("a.example.com").await, Ok(ips(&["192.0.2.1"])));
 }
 
 #[tokio::test]

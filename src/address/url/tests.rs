@@ -170,6 +170,36 @@ fn a_list_of_ports_refuses_every_other() {
     assert!(parse("https://a.example:22/").is_ok());
 }
 
+/// The signed `@target-uri`, read again by the parser that decides about connections, must lead to the same place.
+#[test]
+fn what_is_connected_to_is_what_is_signed() {
+    let odd = [
+        "https://ex\u{ad}ample.com/",
+        "https://example.com\u{3002}/",
+        "https://\u{24d4}xample.com:8443/",
+        "https://fa\u{df}.example/",
+        "https://XN--FA-hia.example/",
+        "https://\u{2603}.example/",
+        "https://a\u{b7}b.example/",
+        "https://a.example:00443/x?y#z",
+        "https://[::ffff:8.8.8.8]:9/",
+        "https://[2606:4700::0:1111]/",
+        "https://a.example//b/../c?d=/../e",
+    ];
+    let vectors = include_str!("../../../tests/vectors/ssrf-urls.txt");
+    let mut accepted = 0;
+    for text in vectors.lines().chain(odd) {
+        let Ok(destination) = parse(text) else { continue };
+        accepted += 1;
+        let Target { target_uri, authority, .. } = destination.target();
+        for signed in [target_uri.as_str(), &format!("https://{authority}/")] {
+            let again = parse(signed).unwrap();
+            assert_eq!((&again.place, again.port), (&destination.place, destination.port), "{text}");
+        }
+    }
+    assert!(accepted > 50, "{accepted}");
+}
+
 #[test]
 fn no_error_repeats_the_url() {
     for text in
