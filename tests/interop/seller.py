@@ -23,9 +23,12 @@ from psycopg_pool import AsyncConnectionPool
 ALGORITHM_NAMES = {"ed25519": "ed25519", "ecdsa-p256-sha256": "es256"}
 
 
-def sender_from(key: dict[str, str]) -> WebhookSender:
+def sender_from(key: dict[str, str], timeout_seconds: float = 10.0) -> WebhookSender:
     return WebhookSender.from_pem(
-        key["pem"].encode(), key_id=key["kid"], alg=ALGORITHM_NAMES[key["algorithm"]]
+        key["pem"].encode(),
+        key_id=key["kid"],
+        alg=ALGORITHM_NAMES[key["algorithm"]],
+        timeout_seconds=timeout_seconds,
     )
 
 
@@ -59,6 +62,7 @@ class Seller:
         scopes: dict[str, dict[str, str]] | None = None,
         legacy_hmac: bool = False,
         lease_seconds: int = 60,
+        timeout_seconds: float = 10.0,
         ca: str | None = None,
     ) -> None:
         adcp.signing.jwks.validate_resolved_ip = lambda *_args, **_kwargs: None
@@ -68,7 +72,7 @@ class Seller:
         await self.pool.open()
         self.outbox = PgTaskWebhookOutbox(
             pool=self.pool,
-            sender=sender_from(signing) if signing else None,
+            sender=sender_from(signing, timeout_seconds) if signing else None,
             sender_resolver=Scopes(scopes) if scopes else None,
             encryption_key=bytes.fromhex(key),
             delivery_retry_horizon_seconds=86_400,

@@ -3,5 +3,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod config;
+mod crash;
+mod database;
 mod deliver;
+mod drain;
+mod fence;
+mod interop;
+mod poison;
+mod reload;
+mod replies;
 mod sdk;
+mod secrets;

@@ -2,9 +2,10 @@
 //! template that the binary's own `migrate` made. It deliberately shares nothing between tests.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex};
 
 use outboxd::demo::postgres::{Options, Throwaway};
 use tokio::sync::OnceCell;
@@ -18,13 +19,21 @@ pub const TABLE: &str = "adcp_task_webhook_outbox";
 const TEMPLATE: &str = "outboxd_template";
 
 /// Never dropped: the kernel stops the server when this process ends, and the next run removes its directory.
-pub fn cluster() -> MutexGuard<'static, Throwaway> {
+fn with_cluster<T>(ask: impl FnOnce(&Throwaway) -> T) -> T {
     static CLUSTER: LazyLock<Mutex<Throwaway>> = LazyLock::new(|| {
         let settings = vec![("log_min_messages".to_string(), "error".to_string())];
         let started = Throwaway::start(&Options { settings, ..Options::default() });
         Mutex::new(started.unwrap_or_else(|error| panic!("{error}")))
     });
-    CLUSTER.lock().expect("no holder panics")
+    ask(&CLUSTER.lock().expect("no holder panics"))
+}
+
+pub fn url(database: &str) -> String {
+    with_cluster(|cluster| cluster.url(database))
+}
+
+pub fn socket_directory() -> PathBuf {
+    with_cluster(|cluster| cluster.socket_directory().to_path_buf())
 }
 
 /// CREATE DATABASE copies a template only while nobody else does.
@@ -32,12 +41,12 @@ async fn clone_template(name: &str) {
     static ADMIN: OnceCell<tokio::sync::Mutex<Client>> = OnceCell::const_new();
     let admin = ADMIN
         .get_or_init(|| async {
-            let admin = connect(&cluster().url("postgres")).await;
+            let admin = connect(&url("postgres")).await;
             admin.batch_execute(&format!("CREATE DATABASE {TEMPLATE}")).await.expect("a new cluster takes it");
             migrate(&cluster().url(TEMPLATE));
             for name in ["task_webhook_outbox", "decisioning_tasks"] {
             if std::env::var_os("MIGRATE").is_some() {
-                migrate(&cluster().url(TEMPLATE));
+                migrate(&url(TEMPLATE));
             tokio::sync::Mutex::new(admin)
         })
         .await;
@@ -78,7 +87,7 @@ impl Database {
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         // Starting the cluster blocks for a moment, which a test's own runtime may.
         clone_template(&name).await;
-        let url = cluster().url(&name);
+        let url = url(&name);
         let client = connect(&url).await;
         Database { name, url, client }
     }

@@ -9,7 +9,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-use super::cluster::cluster;
+use super::cluster::socket_directory;
 use super::runtime::servers;
 
 /// What Postgres calls its socket.
@@ -37,7 +37,7 @@ impl Link {
     pub fn mend(&self) {
         let _runtime = servers().enter();
         let listener = UnixListener::bind(self.socket()).expect("the socket is gone while the link is down");
-        let relay = servers().spawn(relay(listener, cluster().socket_directory().join(SOCKET)));
+        let relay = servers().spawn(relay(listener, socket_directory().join(SOCKET)));
         *self.relay.lock().expect("no holder panics") = Some(relay);
     }
 

@@ -108,6 +108,7 @@ impl Zygote {
         thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| eprintln!("sdk: {line}")));
         let orders = child.stdin.take().expect("stdin is piped");
         let replies = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        thread::spawn(move || child.wait());
         let mut zygote = Zygote { orders, replies };
         assert_eq!(zygote.reply(), json!({"ready": true}));
         zygote
