@@ -40,7 +40,7 @@ async fn everything_arrives_signed(world: World) {
         assert_eq!(agent, concat!("outboxd/", env!("CARGO_PKG_VERSION")));
     }
     let metrics = daemon.metrics().await;
-    assert_eq!(metrics.total(ATTEMPTS, &[("cause", "delivered")]), 40.0, "{}", metrics.text);
+    assert_eq!(metrics.total(ATTEMPTS, &[("code", "delivered")]), 40.0, "{}", metrics.text);
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn rows_for_one_destination_share_connections() {
     world.all_are("delivered").await;
     assert!(world.receiver.connections() <= 20, "{} connections for 200 rows", world.receiver.connections());
     let metrics = daemon.metrics().await;
-    assert!(metrics.total(CONNECTIONS, &[("reused", "true")]) >= 180.0, "{}", metrics.text);
+    assert!(metrics.total(CONNECTIONS, &[("kind", "reused")]) >= 180.0, "{}", metrics.text);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ async fn a_lease_lost_while_the_reply_was_under_way_is_counted_and_not_settled()
     gate.open();
     eventually("the lost leases are counted", async || {
         let metrics = daemon.metrics().await;
-        let delivered = metrics.total(LEASES_LOST, &[("cause", "delivered")]);
-        let refused = metrics.total(LEASES_LOST, &[("cause", "http_server_error")]);
+        let delivered = metrics.total(LEASES_LOST, &[("code", "delivered")]);
+        let refused = metrics.total(LEASES_LOST, &[("code", "http_server_error")]);
         if (delivered, refused) == (2.0, 1.0) { Ok(()) } else { Err(metrics.text) }
     })
     .await;

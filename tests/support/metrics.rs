@@ -1,10 +1,10 @@
 //! Prometheus' text format, as far as the tests read it, and the metric names that they rely on.
 
-/// Attempts by `cause`.
+/// Attempts by `code`.
 pub const ATTEMPTS: &str = "outboxd_attempts_total";
-/// Verdicts that found their lease lost, by `cause`.
+/// Verdicts that found their lease lost, by `code`.
 pub const LEASES_LOST: &str = "outboxd_leases_lost_total";
-/// Connections by how they came about (`reused` or not).
+/// Connections by `kind`: opened or reused.
 pub const CONNECTIONS: &str = "outboxd_connections_total";
 
 pub struct Metrics {
