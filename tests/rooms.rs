@@ -45,10 +45,23 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("address", &["signature"]),
     ("claim", &["envelope", "secret", "store", "telemetry"]),
     ("config", &["secret", "store"]),
-    ("deliver", &[
-        "address", "claim", "config", "daemon", "envelope", "post", "secret", "settle", "signature", "signer",
-        "telemetry", "verdict",
-    ]),
+    (
+        "deliver",
+        &[
+            "address",
+            "claim",
+            "config",
+            "daemon",
+            "envelope",
+            "post",
+            "secret",
+            "settle",
+            "signature",
+            "signer",
+            "telemetry",
+            "verdict",
+        ],
+    ),
     ("envelope", &["secret"]),
     ("post", &["address", "signature", "verdict"]),
     ("secret", &[]),
@@ -76,7 +89,15 @@ fn rooms_import_only_what_the_plan_allows() {
 #[test]
 fn pure_rooms_know_no_clock_socket_file_or_runtime() {
     const IMPURE: &[&str] = &[
-        "tokio", "std::net::Tcp", "std::fs", "std::env", "SystemTime", "Instant", "tracing::", "metrics", "SystemRandom",
+        "tokio",
+        "std::net::Tcp",
+        "std::fs",
+        "std::env",
+        "SystemTime",
+        "Instant",
+        "tracing::",
+        "metrics",
+        "SystemRandom",
     ];
     let pure = |name: &str| {
         ["envelope", "signature", "verdict"].contains(&room(name))
@@ -131,8 +152,17 @@ fn functions_stay_under_eighty_lines() {
         for (start, line) in lines.iter().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let head = line.trim_start();
-            let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "async fn ", "pub(crate) async fn ",
-                "pub(super) async fn "].iter().any(|opening| head.starts_with(opening));
+            let is_function = [
+                "fn ",
+                "pub fn ",
+                "pub(crate) fn ",
+                "pub(super) fn ",
+                "async fn ",
+                "pub(crate) async fn ",
+                "pub(super) async fn ",
+            ]
+            .iter()
+            .any(|opening| head.starts_with(opening));
             if !is_function {
                 continue;
             }

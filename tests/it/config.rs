@@ -56,7 +56,7 @@ async fn every_bad_value_is_refused_by_name() {
         (set("signing.scopes_dir", scopes.into()), vec!["signing.key_file", "signing.scopes_dir"]),
         (set("egress.allow", vec!["10.0.0.0/33"].into()), vec!["egress.allow", "10.0.0.0/33"]),
         (set("egress.trust_anchors", vec![text(&not_pem)].into()), vec!["egress.trust_anchors", "not.pem"]),
-        (set("retry.cap", "1ms".into()), vec!["retry.cap", "retry.base"]),
+        (set("retry.cap", "1ms".into()), vec!["retry.cap", "1ms", "1s"]),
         (set("admin.listen", "somewhere".into()), vec!["admin.listen", "somewhere"]),
         (set("log.format", "xml".into()), vec!["log.format", "xml"]),
         (set("compat.policy", "python".into()), vec!["compat.policy", "python"]),

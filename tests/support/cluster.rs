@@ -43,10 +43,7 @@ async fn clone_template(name: &str) {
         .get_or_init(|| async {
             let admin = connect(&url("postgres")).await;
             admin.batch_execute(&format!("CREATE DATABASE {TEMPLATE}")).await.expect("a new cluster takes it");
-            migrate(&cluster().url(TEMPLATE));
-            for name in ["task_webhook_outbox", "decisioning_tasks"] {
-            if std::env::var_os("MIGRATE").is_some() {
-                migrate(&url(TEMPLATE));
+            migrate(&url(TEMPLATE));
             tokio::sync::Mutex::new(admin)
         })
         .await;

@@ -1,64 +1,80 @@
 //! The way from a daemon to its database as a unix socket that a test can cut and mend, so that one database
-//! can be down while the cluster and the other tests go on.
+//! can be down while the cluster and the other tests go on. While cut it counts who knocks.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 use super::cluster::socket_directory;
+use super::eventually::{PATIENCE, within};
 use super::runtime::servers;
 
 /// What Postgres calls its socket.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// Down when made.
 pub struct Link {
     directory: TempDir,
-    relay: Mutex<Option<JoinHandle<()>>>,
+    up: watch::Sender<bool>,
+    refused: watch::Receiver<usize>,
 }
 
 impl Link {
+    /// Connections are closed at once until the link is mended.
     pub fn down() -> Link {
-        Link { directory: TempDir::new().expect("the temp directory takes another"), relay: Mutex::default() }
+        let directory = TempDir::new().expect("the temp directory takes another");
+        let _runtime = servers().enter();
+        let listener = UnixListener::bind(directory.path().join(SOCKET)).expect("a fresh directory takes a socket");
+        let (up, is_up) = watch::channel(false);
+        let (count, refused) = watch::channel(0);
+        servers().spawn(relay(listener, is_up, count));
+        Link { directory, up, refused }
     }
 
     pub fn url(&self, database: &str) -> String {
         format!("postgresql://postgres@/{database}?host={}", self.directory.path().display())
     }
 
-    fn socket(&self) -> PathBuf {
-        self.directory.path().join(SOCKET)
-    }
-
     pub fn mend(&self) {
-        let _runtime = servers().enter();
-        let listener = UnixListener::bind(self.socket()).expect("the socket is gone while the link is down");
-        let relay = servers().spawn(relay(listener, socket_directory().join(SOCKET)));
-        *self.relay.lock().expect("no holder panics") = Some(relay);
+        self.up.send_replace(true);
     }
 
     /// Every connection breaks and none can be made.
-    pub async fn cut(&self) {
-        let relay = self.relay.lock().expect("no holder panics").take().expect("the link is up");
-        std::fs::remove_file(self.socket()).expect("the link is up");
-        relay.abort();
-        // The set of connections is dropped with the relay, which is over when it was joined.
-        let _ = relay.await;
+    pub fn cut(&self) {
+        self.up.send_replace(false);
+    }
+
+    /// Waits until `more` further connections were refused.
+    pub async fn refused(&self, more: usize) {
+        let mut refused = self.refused.clone();
+        let wanted = *refused.borrow() + more;
+        let reached = refused.wait_for(|count| *count >= wanted);
+        within(PATIENCE, "connections to a cut link", reached).await.expect("the relay lives as long as the link");
     }
 }
 
-async fn relay(listener: UnixListener, server: PathBuf) {
-    let mut connections = tokio::task::JoinSet::new();
+async fn relay(listener: UnixListener, mut up: watch::Receiver<bool>, refused: watch::Sender<usize>) {
+    let server: PathBuf = socket_directory().join(SOCKET);
     loop {
-        let (mut near, _) = listener.accept().await.expect("accepting on a unix socket works");
-        let server = server.clone();
-        connections.spawn(async move {
-            let mut far = UnixStream::connect(server).await?;
-            copy_bidirectional(&mut near, &mut far).await
+        let accepted = tokio::select! {
+            // The link is gone, and the test with it.
+            _ = refused.closed() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let (mut near, _) = accepted.expect("accepting on a unix socket works");
+        if !*up.borrow_and_update() {
+            refused.send_modify(|count| *count += 1);
+            continue;
+        }
+        let (server, mut up) = (server.clone(), up.clone());
+        servers().spawn(async move {
+            let Ok(mut far) = UnixStream::connect(server).await else { return };
+            tokio::select! {
+                _ = copy_bidirectional(&mut near, &mut far) => {}
+                _ = up.wait_for(|up| !up) => {}
+            }
         });
     }
 }
