@@ -1,0 +1,128 @@
+"""An HTTPS receiver built on the SDK's own WebhookReceiver, which judges every request; it records all of them.
+
+Paths under /plain are recorded and accepted unjudged: the SDK's receiver takes neither Bearer nor big integers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from typing import Any
+
+from adcp.server.idempotency import MemoryBackend
+from adcp.server.idempotency.webhook_dedup import WebhookDedupStore
+from adcp.signing.jwks import StaticJwksResolver
+from adcp.signing.webhook_verifier import WebhookVerifyOptions
+from adcp.webhook_receiver import LegacyHmacFallback, WebhookReceiver, WebhookReceiverConfig
+from channel import Command
+
+
+class Receiver:
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.arrived = asyncio.Condition()
+        self.refusals: dict[str, list[int]] = {}
+        self.receiver: WebhookReceiver
+        self.server: asyncio.Server
+
+    async def listen(
+        self,
+        certificate: str,
+        private_key: str,
+        jwks: list[dict[str, Any]],
+        hmac_secret: str | None = None,
+    ) -> int:
+        """Starts and answers the port."""
+        fallback = hmac_secret and LegacyHmacFallback.from_shared_secret(
+            secret=hmac_secret.encode(), sender_identity="seller-legacy"
+        )
+        self.receiver = WebhookReceiver(
+            WebhookReceiverConfig(
+                verify_options=WebhookVerifyOptions(jwks_resolver=StaticJwksResolver({"keys": jwks})),
+                dedup=WebhookDedupStore(MemoryBackend(), ttl_seconds=86_400),
+                receiver_scope="buyer-1",
+                publisher_scope_for=lambda _signer: "seller-1",
+                legacy_hmac=fallback or None,
+            )
+        )
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, private_key)
+        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls, limit=16 * 1024 * 1024)
+        return self.server.sockets[0].getsockname()[1]
+
+    async def refuse(self, path: str, statuses: list[int]) -> None:
+        """The next requests for this path get these statuses, unjudged."""
+        self.refusals[path] = statuses
+
+    async def wait(self, count: int) -> list[dict[str, Any]]:
+        """Every record, once there are at least this many."""
+        async with self.arrived:
+            await self.arrived.wait_for(lambda: len(self.records) >= count)
+        return self.records
+
+    async def judge(self, target: str, host: str, headers: list[list[str]], body: str) -> dict[str, Any]:
+        """What the receiver says of a request that the test made or replays."""
+        return await self._judge(f"https://{host}{target}", dict(headers), base64.b64decode(body))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._exchange(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            # The sender closed a connection it no longer needs.
+            pass
+        finally:
+            writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        method, target, _version = head[0].split(" ")
+        headers = dict(line.split(": ", 1) for line in head[1:] if line)
+        lower = {name.lower(): value for name, value in headers.items()}
+        body = await reader.readexactly(int(lower["content-length"]))
+        path = target.split("?", 1)[0]
+        refusals = self.refusals.get(path, [])
+        if refusals:
+            verdict: dict[str, Any] = {"status": refusals.pop(0)}
+        elif path.startswith("/plain"):
+            verdict = {"status": 200}
+        else:
+            verdict = await self._judge(f"https://{lower['host']}{target}", headers, body)
+        record = {
+            "method": method,
+            "target": target,
+            "headers": list(headers.items()),
+            "body": base64.b64encode(body).decode(),
+            **verdict,
+        }
+        async with self.arrived:
+            self.records.append(record)
+            self.arrived.notify_all()
+        reply = [f"HTTP/1.1 {verdict['status']} Judged", "Content-Length: 0"]
+        reply += [f"{name}: {value}" for name, value in verdict.get("reply_headers", {}).items()]
+        writer.write("\r\n".join([*reply, "", ""]).encode())
+        await writer.drain()
+        return lower.get("connection") != "close"
+
+    async def _judge(self, url: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+        outcome = await self.receiver.receive_and_process(
+            method="POST", url=url, headers=headers, body=body, handler=lambda _payload: None
+        )
+        return {
+            "status": outcome.http_status or 200,
+            "reason": outcome.rejection_reason,
+            "duplicate": outcome.duplicate,
+            "sender": outcome.sender_identity,
+            "reply_headers": dict(outcome.response_headers),
+        }
+
+
+def commands() -> dict[str, Command]:
+    receiver = Receiver()
+    return {
+        "listen": receiver.listen,
+        "refuse": receiver.refuse,
+        "wait": receiver.wait,
+        "judge": receiver.judge,
+    }

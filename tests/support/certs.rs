@@ -1,0 +1,80 @@
+//! A certificate authority of the test run and leaves for the names that receivers answer to.
+//! It deliberately makes no certificate that a well-behaved client should refuse, except on request.
+
+use std::sync::{Arc, LazyLock};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::ServerConfig;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// Names that the receivers' certificate is good for, besides the loopback addresses.
+pub const NAMES: [&str; 4] = ["localhost", "buyer.example.com", "other.example.com", "*.hooks.example.com"];
+
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+pub struct Leaf {
+    pub certificate_pem: String,
+    pub key_pem: String,
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+impl Authority {
+    /// The one that the daemons under test trust.
+    pub fn shared() -> &'static Authority {
+        static SHARED: LazyLock<Authority> = LazyLock::new(|| Authority::new("outboxd test authority"));
+        &SHARED
+    }
+
+    pub fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().expect("ring makes P-256 keys");
+        let pem = params.self_signed(&key).expect("a CA signs itself").pem();
+        Authority { issuer: Issuer::new(params, key), pem }
+    }
+
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    pub fn leaf(&self, names: &[&str]) -> Leaf {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).expect("the names are valid");
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().expect("ring makes P-256 keys");
+        let certificate = params.signed_by(&key, &self.issuer).expect("the CA signs");
+        Leaf {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            certificate: certificate.der().clone(),
+            key: key.serialize_der(),
+        }
+    }
+
+    /// A leaf for loopback and [`NAMES`].
+    pub fn receiver_leaf(&self) -> Leaf {
+        let mut names = vec!["127.0.0.1", "::1"];
+        names.extend(NAMES);
+        self.leaf(&names)
+    }
+}
+
+impl Leaf {
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
+        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate.clone()], key)
+            .expect("the key fits the certificate");
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+}

@@ -1,0 +1,182 @@
+//! One throwaway Postgres for the whole test run and a database of its own for every test, cloned from a
+//! template that the binary's own `migrate` made. It deliberately shares nothing between tests.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex};
+
+use outboxd::demo::postgres::{Options, Throwaway};
+use tokio::sync::OnceCell;
+use tokio_postgres::types::{FromSqlOwned, ToSql};
+use tokio_postgres::{Client, NoTls};
+
+use super::runtime::servers;
+use super::seal::Sealed;
+
+pub const TABLE: &str = "adcp_task_webhook_outbox";
+const TEMPLATE: &str = "outboxd_template";
+
+/// Never dropped: the kernel stops the server when this process ends, and the next run removes its directory.
+fn with_cluster<T>(ask: impl FnOnce(&Throwaway) -> T) -> T {
+    static CLUSTER: LazyLock<Mutex<Throwaway>> = LazyLock::new(|| {
+        let settings = vec![("log_min_messages".to_string(), "error".to_string())];
+        let started = Throwaway::start(&Options { settings, ..Options::default() });
+        Mutex::new(started.unwrap_or_else(|error| panic!("{error}")))
+    });
+    ask(&CLUSTER.lock().expect("no holder panics"))
+}
+
+pub fn url(database: &str) -> String {
+    with_cluster(|cluster| cluster.url(database))
+}
+
+pub fn socket_directory() -> PathBuf {
+    with_cluster(|cluster| cluster.socket_directory().to_path_buf())
+}
+
+/// CREATE DATABASE copies a template only while nobody else does.
+async fn clone_template(name: &str) {
+    static ADMIN: OnceCell<tokio::sync::Mutex<Client>> = OnceCell::const_new();
+    let admin = ADMIN
+        .get_or_init(|| async {
+            let admin = connect(&url("postgres")).await;
+            admin.batch_execute(&format!("CREATE DATABASE {TEMPLATE}")).await.expect("a new cluster takes it");
+            migrate(&url(TEMPLATE));
+            tokio::sync::Mutex::new(admin)
+        })
+        .await;
+    let statement = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}");
+    admin.lock().await.batch_execute(&statement).await.expect("the template is idle");
+}
+
+fn migrate(url: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+        .args(["migrate", "--set", &format!("database.url={url}")])
+        .output()
+        .expect("the binary runs");
+    assert!(output.status.success(), "migrate failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+pub async fn connect(url: &str) -> Client {
+    let (client, connection) = servers()
+        .spawn({
+            let url = url.to_string();
+            async move { tokio_postgres::connect(&url, NoTls).await }
+        })
+        .await
+        .expect("connecting does not panic")
+        .unwrap_or_else(|error| panic!("cannot connect to {url}: {error}"));
+    servers().spawn(connection);
+    client
+}
+
+pub struct Database {
+    pub name: String,
+    pub url: String,
+    pub client: Client,
+}
+
+impl Database {
+    pub async fn new() -> Database {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        // Starting the cluster blocks for a moment, which a test's own runtime may.
+        clone_template(&name).await;
+        let url = url(&name);
+        let client = connect(&url).await;
+        Database { name, url, client }
+    }
+
+    pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> u64 {
+        self.client.execute(sql, params).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+    }
+
+    pub async fn value<T: FromSqlOwned>(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> T {
+        self.client.query_one(sql, params).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
+    }
+
+    /// Pending rows, in one statement, with the defaults that the table gives.
+    pub async fn insert(&self, rows: &[Sealed]) {
+        macro_rules! column {
+            ($field:ident) => {
+                rows.iter().map(|row| row.draft.$field.as_str()).collect::<Vec<&str>>()
+            };
+        }
+        let scopes: Vec<Option<&str>> = rows.iter().map(|row| row.draft.signing_scope_id.as_deref()).collect();
+        let bodies: Vec<&[u8]> = rows.iter().map(|row| row.encrypted_body.as_slice()).collect();
+        let nonces: Vec<&[u8]> = rows.iter().map(|row| row.envelope_nonce.as_slice()).collect();
+        let sql = format!(
+            "INSERT INTO {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, \
+             idempotency_key, signing_scope_id, encrypted_body, envelope_nonce, retry_horizon_seconds) \
+             SELECT given.*, 86400 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
+             $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[]) AS given"
+        );
+        self.execute(
+            &sql,
+            &[
+                &column!(task_id),
+                &column!(account_id),
+                &column!(task_type),
+                &column!(terminal_status),
+                &column!(url),
+                &column!(operation_id),
+                &column!(idempotency_key),
+                &scopes,
+                &bodies,
+                &nonces,
+            ],
+        )
+        .await;
+    }
+
+    pub async fn rows(&self) -> Vec<OutboxRow> {
+        let sql = format!(
+            "SELECT task_id, state, attempt_count, last_http_status, last_error, lease_token, \
+             first_attempt_at IS NOT NULL AS attempted, available_at > clock_timestamp() AS waiting \
+             FROM {TABLE} ORDER BY id"
+        );
+        let rows = self.client.query(&sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        rows.iter()
+            .map(|row| OutboxRow {
+                task_id: row.get("task_id"),
+                state: row.get("state"),
+                attempt_count: row.get("attempt_count"),
+                last_http_status: row.get("last_http_status"),
+                last_error: row.get("last_error"),
+                lease_token: row.get("lease_token"),
+                attempted: row.get("attempted"),
+                waiting: row.get("waiting"),
+            })
+            .collect()
+    }
+
+    pub async fn row(&self, task_id: &str) -> OutboxRow {
+        let rows = self.rows().await;
+        rows.into_iter().find(|row| row.task_id == task_id).unwrap_or_else(|| panic!("no row {task_id}"))
+    }
+
+    pub async fn count(&self, state: &str) -> usize {
+        self.rows().await.iter().filter(|row| row.state == state).count()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxRow {
+    pub task_id: String,
+    pub state: String,
+    pub attempt_count: i32,
+    pub last_http_status: Option<i32>,
+    pub last_error: Option<String>,
+    pub lease_token: Option<String>,
+    pub attempted: bool,
+    /// Not due yet.
+    pub waiting: bool,
+}
+
+impl fmt::Display for OutboxRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}

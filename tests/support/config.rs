@@ -1,0 +1,86 @@
+//! Configuration files and key files for a daemon under test, in a directory of their own.
+//! It deliberately knows only key names; what they mean is the daemon's business.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[derive(Clone)]
+pub struct Config {
+    directory: Arc<TempDir>,
+    sections: BTreeMap<String, BTreeMap<String, Value>>,
+    /// Lines that are no `key = value` of ours, for malformed files.
+    extra: String,
+    pub environment: Vec<(String, String)>,
+}
+
+impl Config {
+    pub fn empty() -> Config {
+        let directory = TempDir::new().expect("the temp directory takes another");
+        Config { directory: Arc::new(directory), sections: BTreeMap::new(), extra: String::new(), environment: vec![] }
+    }
+
+    /// `key` is `section.name`. JSON's strings, numbers, booleans and arrays are TOML's too.
+    pub fn set(mut self, key: &str, value: impl Into<Value>) -> Config {
+        let (section, name) = key.split_once('.').expect("a key is section.name");
+        self.sections.entry(section.into()).or_default().insert(name.into(), value.into());
+        self
+    }
+
+    pub fn unset(mut self, key: &str) -> Config {
+        let (section, name) = key.split_once('.').expect("a key is section.name");
+        self.sections.entry(section.into()).or_default().remove(name);
+        self
+    }
+
+    pub fn extra(mut self, text: &str) -> Config {
+        self.extra.push_str(text);
+        self
+    }
+
+    pub fn environment(mut self, name: &str, value: &str) -> Config {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// A file beside the configuration, readable by its owner alone.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        self.file_with_mode(name, content, 0o600)
+    }
+
+    pub fn file_with_mode(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> PathBuf {
+        let path = self.path(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).expect("our directory is ours");
+        }
+        fs::write(&path, content).expect("our directory is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("our file is ours");
+        path
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes the file as it stands now, over an earlier one, and says where it is.
+    pub fn write(&self) -> PathBuf {
+        let mut text = String::new();
+        for (section, values) in &self.sections {
+            text.push_str(&format!("[{section}]\n"));
+            for (name, value) in values {
+                text.push_str(&format!("{name} = {value}\n"));
+            }
+        }
+        text.push_str(&self.extra);
+        self.file("outboxd.toml", text)
+    }
+}
+
+pub fn text(path: &Path) -> String {
+    path.to_str().expect("temp paths are UTF-8").to_string()
+}

@@ -1,0 +1,191 @@
+//! The real binary as a child process: started with a real file, watched by its output, its metrics and its
+//! exit. It deliberately reaches into nothing; what a test learns, an operator could.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::config::Config;
+use super::eventually::{PATIENCE, eventually, within};
+use super::metrics::Metrics;
+use super::runtime;
+
+pub struct Daemon {
+    pid: Pid,
+    output: Arc<Output>,
+    exit: watch::Receiver<Option<ExitStatus>>,
+    config: Config,
+}
+
+/// What the process printed, both streams together, line by line.
+struct Output {
+    lines: Mutex<Vec<(Instant, String)>>,
+    count: watch::Sender<usize>,
+}
+
+/// What a command that ends by itself left.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub output: String,
+}
+
+impl Daemon {
+    /// Running and ready.
+    pub async fn start(config: &Config) -> Daemon {
+        let daemon = Daemon::spawn(config);
+        daemon.ready().await;
+        daemon
+    }
+
+    /// Running, but not waited for.
+    pub fn spawn(config: &Config) -> Daemon {
+        Daemon::command(config, &["run"])
+    }
+
+    /// Any subcommand with this configuration.
+    pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+        command.args(arguments).arg("--config").arg(config.write());
+        command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
+        command.envs(config.environment.iter().map(|(name, value)| (name, value)));
+        let mut child = runtime::spawn(&command).expect("the binary and setpriv are there");
+        let output = Arc::new(Output { lines: Mutex::default(), count: watch::Sender::new(0) });
+        let readers = [
+            collect(child.stdout.take().expect("stdout is piped"), &output),
+            collect(child.stderr.take().expect("stderr is piped"), &output),
+        ];
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let (ended, exit) = watch::channel(None);
+        thread::spawn(move || {
+            let status = child.wait().expect("it is our child");
+            // Whoever sees the exit also sees every line.
+            for reader in readers {
+                reader.join().expect("a reader does not panic");
+            }
+            ended.send_replace(Some(status));
+        });
+        Daemon { pid, output, exit, config: config.clone() }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub async fn ready(&self) {
+        eventually("readyz is green", async || match self.get("/readyz").await {
+            Ok((200, _)) => Ok(()),
+            other => {
+                assert!(self.exit.borrow().is_none(), "the daemon ended: {}", self.text());
+                Err(format!("{other:?}\n{}", self.text()))
+            }
+        })
+        .await;
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        // Between this look and the kill the process may end and be reaped, but its number is not given to
+        // another within microseconds.
+        if self.exit.borrow().is_none() {
+            let _ = kill(self.pid, signal);
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.exit.borrow().is_none()
+    }
+
+    pub async fn wait_exit(&self, limit: Duration) -> Ended {
+        let mut exit = self.exit.clone();
+        let what = format!("the daemon's exit\n{}", self.text());
+        let status = within(limit, &what, exit.wait_for(Option::is_some)).await.expect("the waiter outlives the child");
+        let status = status.expect("it was waited for");
+        Ended { code: status.code().or_else(|| status.signal().map(|signal| -signal)), output: self.text() }
+    }
+
+    pub async fn kill(&self) {
+        self.signal(Signal::SIGKILL);
+        self.wait_exit(PATIENCE).await;
+    }
+
+    pub fn lines(&self) -> Vec<(Instant, String)> {
+        self.output.lines.lock().expect("no holder panics").clone()
+    }
+
+    pub fn text(&self) -> String {
+        self.lines().into_iter().map(|(_, line)| line + "\n").collect()
+    }
+
+    /// The first line, from line `from` on, that holds all of `parts`.
+    pub async fn line(&self, from: usize, parts: &[&str]) -> String {
+        let mut count = self.output.count.subscribe();
+        let search = async {
+            loop {
+                count.borrow_and_update();
+                let found =
+                    self.lines().into_iter().skip(from).find(|(_, l)| parts.iter().all(|part| l.contains(part)));
+                if let Some((_, line)) = found {
+                    return line;
+                }
+                count.changed().await.expect("the output outlives the daemon");
+            }
+        };
+        within(PATIENCE, &format!("a line with {parts:?} in\n{}", self.text()), search).await
+    }
+
+    /// The daemon says which port it was given: `admin listening addr=127.0.0.1:12345`.
+    async fn admin(&self) -> SocketAddr {
+        let line = self.line(0, &["admin listening", "127.0.0.1:"]).await;
+        let (_, rest) = line.split_once("127.0.0.1:").expect("it was looked for");
+        let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        SocketAddr::from(([127, 0, 0, 1], port.parse().expect("the port is a number")))
+    }
+
+    /// GET of the admin listener: status and body.
+    pub async fn get(&self, path: &str) -> std::io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect(self.admin().await).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).await?;
+        let reply = String::from_utf8_lossy(&reply);
+        let status = reply.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let body = reply.split_once("\r\n\r\n").map(|(_, body)| body.to_string());
+        Ok((status, body.unwrap_or_default()))
+    }
+
+    pub async fn metrics(&self) -> Metrics {
+        let (status, body) = self.get("/metrics").await.expect("the admin listener answers");
+        assert_eq!(status, 200, "{body}");
+        Metrics::parse(&body)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+        if thread::panicking() {
+            eprintln!("--- outboxd {} ---\n{}", self.pid, self.text());
+        }
+    }
+}
+
+fn collect(stream: impl Read + Send + 'static, output: &Arc<Output>) -> thread::JoinHandle<()> {
+    let output = Arc::clone(output);
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            output.lines.lock().expect("no holder panics").push((Instant::now(), line));
+            output.count.send_modify(|count| *count += 1);
+        }
+    })
+}

@@ -1,0 +1,30 @@
+//! Prometheus' text format, as far as the tests read it, and the metric names that they rely on.
+
+/// Attempts by `code`.
+pub const ATTEMPTS: &str = "outboxd_attempts_total";
+/// Verdicts that found their lease lost, by `code`.
+pub const LEASES_LOST: &str = "outboxd_leases_lost_total";
+/// Connections by `kind`: opened or reused.
+pub const CONNECTIONS: &str = "outboxd_connections_total";
+
+pub struct Metrics {
+    pub text: String,
+}
+
+impl Metrics {
+    pub fn parse(text: &str) -> Metrics {
+        Metrics { text: text.to_string() }
+    }
+
+    /// The sum over all samples of `name` that carry all of `labels`.
+    pub fn total(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        self.text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' '))
+            .filter(|(series, _)| series.split('{').next() == Some(name))
+            .filter(|(series, _)| labels.iter().all(|(key, value)| series.contains(&format!("{key}=\"{value}\""))))
+            .map(|(_, value)| value.parse::<f64>().expect("a sample is a number"))
+            .sum()
+    }
+}

@@ -1,0 +1,17 @@
+//! What the tests stand on: a database, a receiver, the real binary, and independent oracles for what they see.
+
+pub mod certs;
+pub mod cluster;
+pub mod config;
+pub mod daemon;
+pub mod dns;
+pub mod eventually;
+pub mod keys;
+pub mod link;
+pub mod metrics;
+pub mod peer;
+pub mod receiver;
+pub mod runtime;
+pub mod seal;
+pub mod verify;
+pub mod world;
