@@ -221,31 +221,3 @@ async fn a_missing_table_is_named() {
     assert!(matches!(&error.kind, Kind::Schema { sqlstate, .. } if sqlstate == "42P01"), "{error}");
     assert!(error.to_string().contains(TABLE), "{error}");
 }
-
-#[tokio::test]
-async fn the_command_applies_checks_and_prints() {
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: crate::cli::migrate::Args,
-    }
-    async fn run(words: &[&str], url: &str) -> (bool, String) {
-        let line = Line::parse_from(std::iter::once(&"migrate").chain(words));
-        let mut out = Vec::new();
-        let code = crate::cli::migrate::run(&line.args, &config(url), &mut out).await.expect("it runs");
-        let success = format!("{code:?}") == format!("{:?}", std::process::ExitCode::SUCCESS);
-        (success, String::from_utf8(out).expect("it prints text"))
-    }
-    let db = Database::new(Schema::Sdk).await;
-    let (good, text) = run(&["--check"], &db.url).await;
-    assert!(!good && text.contains(&format!("missing: index {TABLE}_open_rows_idx (migration 0003)")), "{text}");
-    let (good, text) = run(&[], &db.url).await;
-    assert!(good && text.contains("0003_open_rows_index.sql  applied"), "{text}");
-    let (good, text) = run(&[], &db.url).await;
-    assert!(good && text.contains("0001_outbox.sql  already there"), "{text}");
-    assert!(run(&["--check"], &db.url).await.0);
-    let (good, text) = run(&["--print"], "postgresql:///?host=/nonexistent").await;
-    assert!(good && text == printed(&table()) && text.contains("-- 0002_tasks.sql"), "{text}");
-}
