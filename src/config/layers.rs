@@ -152,7 +152,12 @@ fn describe(error: &figment::Error, file: Option<&Path>) -> ConfigError {
             let expected = if expected.is_empty() { "none".into() } else { expected.join(", ") };
             format!("unknown key `{field}`; known here: {expected}")
         }
-        kind => kind.to_string(),
+        // A TOML error quotes the line that it stumbled over, and there may be a secret in it that should not be there.
+        kind => {
+            let text = kind.to_string();
+            let words: Vec<&str> = text.lines().filter(|line| !line.contains('|')).collect();
+            words.join("; ")
+        }
     };
     let key = if key.is_empty() { "configuration".into() } else { key };
     ConfigError::Shape { key, origin: origin.unwrap_or_default(), problem }
