@@ -6,6 +6,7 @@
 -- the statement's start, which is stable and can use the index; the lease is granted by the clock, after the
 -- locks, since now() may lie long before in a transaction. available_at moves to the lease's end, which keeps
 -- leased rows out of every later claim's scan; a claimer that looks at the lease only sees no difference.
+-- The rows are locked from the first step on, so the last one asks for their ids alone.
 -- Rows of a full destination are locked for the statement's duration and otherwise left alone; `scanned` tells
 -- the claimer that there was more to see than it was granted.
 
@@ -63,7 +64,6 @@ update :"outbox" as o
        updated_at       = g.granted_at
   from granted as g
  where o.id = g.id
-   and o.state in ('pending', 'in_flight')
 returning o.id::bigint as id,
           o.account_id,
           o.task_id,

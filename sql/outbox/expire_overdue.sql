@@ -2,7 +2,7 @@
 -- Parameters: $1 most rows.
 -- Guard: never a row under a live lease: its holder may have the receiver's 2xx in hand and must be able to
 -- record it. SKIP LOCKED, so that it waits for no one. Asked in the order of its own partial index, which holds
--- open rows only, and never on the way of a claim.
+-- open rows alone, and never on the way of a claim.
 
 with overdue as (
     select o.id

@@ -14,6 +14,5 @@ update :"outbox" as o
        updated_at       = clock_timestamp()
   from unnest($1::bigint[], $2::text[], $3::double precision[]) as s(id, lease_token, delay_seconds)
  where o.id = s.id
-   and o.state = 'in_flight'
-   and o.lease_token = s.lease_token
+   and coalesce(o.state = 'in_flight' and o.lease_token = s.lease_token, false)
 returning o.id::bigint as id, o.state;

@@ -11,6 +11,5 @@ update :"outbox" as o
        updated_at       = clock_timestamp()
   from unnest($1::bigint[], $2::text[], $3::integer[], $4::text[]) as s(id, lease_token, http_status, error)
  where o.id = s.id
-   and o.state = 'in_flight'
-   and o.lease_token = s.lease_token
+   and coalesce(o.state = 'in_flight' and o.lease_token = s.lease_token, false)
 returning o.id::bigint as id, o.state;

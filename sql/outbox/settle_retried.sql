@@ -15,6 +15,5 @@ update :"outbox" as o
   from unnest($1::bigint[], $2::text[], $3::double precision[], $4::integer[], $5::text[])
        as s(id, lease_token, delay_seconds, http_status, error)
  where o.id = s.id
-   and o.state = 'in_flight'
-   and o.lease_token = s.lease_token
+   and coalesce(o.state = 'in_flight' and o.lease_token = s.lease_token, false)
 returning o.id::bigint as id, o.state;

@@ -4,19 +4,22 @@ use tokio_postgres::types::Type;
 
 use super::*;
 
-/// The plan, as it was run, under the generic plan that a kept statement may get as well as its own.
-async fn plans(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> Vec<String> {
-    let mut plans = Vec::new();
-    for mode in ["force_custom_plan", "force_generic_plan"] {
-        db.run(&format!("set plan_cache_mode = {mode}; begin")).await;
-        let sql = format!("explain (analyze, buffers, timing off) {}", statement.sql);
-        let typed: Vec<(Parameter<'_>, Type)> =
-            parameters.iter().copied().zip(statement.types.iter().cloned()).collect();
-        let rows = db.client.query_typed(&sql, &typed).await.expect("it explains");
-        plans.push(rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n"));
-        db.run("rollback").await;
-    }
-    plans
+/// The plan as it was run in one of the store's own sessions; the work is undone.
+async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
+    let sql = format!("explain (analyze, buffers, timing off, summary off) {}", statement.sql);
+    let typed: Vec<(Parameter<'_>, Type)> = parameters.iter().copied().zip(statement.types.iter().cloned()).collect();
+    let client = db.store.door.pool.get().await.expect("a connection is free");
+    client.batch_execute("begin").await.expect("it begins");
+    let rows = client.query_typed(&sql, &typed).await.expect("it explains");
+    client.batch_execute("rollback").await.expect("it is undone");
+    rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+}
+
+/// Everything is found by this index, none of it by reading or sorting more than is wanted.
+fn assert_by_index(plan: &str, index: &str, most_pages: u64) {
+    assert!(plan.contains(&format!("Index Scan using {TABLE}_{index}")), "{plan}");
+    assert!(!plan.contains("Seq Scan on") && !plan.contains("Bitmap"), "{plan}");
+    assert!(pages(plan) <= most_pages, "{} pages: {plan}", pages(plan));
 }
 
 /// Pages that the whole plan touched: the first line with buffers belongs to the topmost node.
@@ -27,54 +30,83 @@ fn pages(plan: &str) -> u64 {
 
 async fn fill(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
     db.run(&format!(
-        "insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, \
+        "alter table {TABLE} set (autovacuum_enabled = off); \
+         insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, \
          encrypted_body, envelope_nonce, retry_horizon_seconds, state, available_at, first_attempt_at, retry_until) \
          select 'p' || gen_random_uuid(), 'a', 't', 'completed', 'https://h' || n % 10 || '.example/x', 'o', \
-         'p' || gen_random_uuid(), '\\x00', convert_to('twelve bytes', 'UTF8'), 86400, '{state}', {available_at}, \
-         now() - interval '3 days', {retry_until} from generate_series(1, {rows}) as n"
+         'p' || gen_random_uuid(), convert_to(repeat('x', 500), 'UTF8'), convert_to('twelve bytes', 'UTF8'), 86400, \
+         '{state}', {available_at}, now() - interval '3 days', {retry_until} from generate_series(1, {rows}) as n"
     ))
     .await;
+}
+
+async fn analyze(db: &Database) {
     db.run(&format!("vacuum analyze {TABLE}")).await;
 }
+
+async fn claim_plan(db: &Database, full: &[&str]) -> String {
+    let (full, rooms) = (full.to_vec(), vec![0; full.len()]);
+    let parameters: [Parameter<'_>; 7] = [&100_i64, &1_000_000_i64, &"t", &60_f64, &full, &rooms, &64];
+    plan(db, &db.store.statements.claim_due, &parameters).await
+}
+
+const SOON: &str = "now() + interval '1 hour'";
+const LONG_AGO: &str = "now() - interval '2 hours' + n * interval '1 ms'";
+const HORIZON_AHEAD: &str = "now() + interval '1 day'";
+const HORIZON_PAST: &str = "now() - interval '1 day'";
 
 #[tokio::test]
 async fn a_claim_with_nothing_due_stops_at_once_however_much_waits() {
     let db = Database::new(Schema::Ours).await;
-    fill(&db, 100_000, "pending", "now() + interval '1 hour'", "now() + interval '1 day'").await;
-    let none: Vec<&str> = Vec::new();
-    let rooms: Vec<i32> = Vec::new();
-    let parameters: [Parameter<'_>; 7] = [&100_i64, &1_000_000_i64, &"t", &60_f64, &none, &rooms, &64];
-    for plan in plans(&db, &db.store.statements.claim_due, &parameters).await {
-        assert!(plan.contains(&format!("Index Scan using {TABLE}_work_idx")), "{plan}");
-        assert!(!plan.contains("Seq Scan"), "{plan}");
-        assert!(pages(&plan) < 50, "{plan}");
-    }
+    fill(&db, 100_000, "pending", SOON, HORIZON_AHEAD).await;
+    assert_by_index(&claim_plan(&db, &[]).await, "work_idx", 20);
+    analyze(&db).await;
+    assert_by_index(&claim_plan(&db, &[]).await, "work_idx", 20);
 }
 
 #[tokio::test]
-async fn a_claim_from_a_large_backlog_reads_what_it_takes() {
+async fn a_claim_from_a_backlog_reads_what_it_takes_whatever_the_statistics_say() {
     let db = Database::new(Schema::Ours).await;
-    fill(&db, 50_000, "pending", "now() - interval '1 hour' + n * interval '1 ms'", "now() + interval '1 day'").await;
-    fill(&db, 50_000, "delivered", "now() - interval '2 hours'", "now() - interval '1 day'").await;
-    let (full, room) = (vec!["h1.example", "h2.example"], vec![0, 3]);
-    let parameters: [Parameter<'_>; 7] = [&100_i64, &1_000_000_i64, &"t", &60_f64, &full, &room, &64];
-    let plan = &plans(&db, &db.store.statements.claim_due, &parameters).await[0];
-    assert!(plan.contains(&format!("Index Scan using {TABLE}_work_idx")), "{plan}");
-    assert!(!plan.contains("Seq Scan"), "{plan}");
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    // The statistics know of no open row.
+    fill(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    // 100 rows: a lock, two versions and nine index entries each.
+    assert_by_index(&claim_plan(&db, &[]).await, "work_idx", 4000);
+    assert_by_index(&claim_plan(&db, &["h1.example", "h2.example"]).await, "work_idx", 4000);
+    analyze(&db).await;
+    assert_by_index(&claim_plan(&db, &[]).await, "work_idx", 4000);
+
+    let fresh = Database::new(Schema::Ours).await;
+    fill(&fresh, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    assert_by_index(&claim_plan(&fresh, &[]).await, "work_idx", 4000);
+}
+
+#[tokio::test]
+async fn a_settle_looks_up_each_row_whatever_the_statistics_say() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    fill(&db, 20_000, "in_flight", SOON, HORIZON_AHEAD).await;
+    db.run(&format!("update {TABLE} set lease_token = 't' where id > 39900")).await;
+    let (ids, tokens, statuses) = ((39_901..=40_000).collect::<Vec<i64>>(), vec!["t"; 100], vec![200; 100]);
+    let plan = plan(&db, &db.store.statements.settle_delivered, &[&ids, &tokens, &statuses]).await;
+    assert!(plan.contains("rows=100 loops=1"), "{plan}");
+    assert_by_index(&plan, "pkey", 3000);
 }
 
 #[tokio::test]
 async fn sweeps_and_samples_follow_their_own_indexes() {
     let db = Database::new(Schema::Ours).await;
-    fill(&db, 20_000, "pending", "now() - interval '1 hour'", "now() + interval '1 day'").await;
-    fill(&db, 80_000, "delivered", "now() - interval '2 hours'", "now() - interval '1 day'").await;
-    let bound: [Parameter<'_>; 1] = [&1000_i64];
-    let expire = &plans(&db, &db.store.statements.expire_overdue, &bound).await[0];
-    assert!(expire.contains(&format!("{TABLE}_open_rows_idx")) && !expire.contains("Seq Scan"), "{expire}");
-    assert!(pages(expire) < 50, "{expire}");
-    let purge = &plans(&db, &db.store.statements.purge_settled, &bound).await[0];
-    assert!(purge.contains(&format!("{TABLE}_retry_until_idx")) && !purge.contains("Seq Scan"), "{purge}");
-    let sample = &plans(&db, &db.store.statements.sample_backlog, &bound).await[0];
-    assert!(sample.contains(&format!("{TABLE}_work_idx")) && !sample.contains("Seq Scan"), "{sample}");
-    assert!(pages(sample) < 1100, "{sample}");
+    fill(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    fill(&db, 50_000, "delivered", LONG_AGO, HORIZON_PAST).await;
+    for _ in 0..2 {
+        let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64]).await;
+        assert_by_index(&expire, "open_rows_idx", 20);
+        let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64]).await;
+        assert_by_index(&sample, "work_idx", 1100);
+        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64]).await;
+        assert_by_index(&purge, "retry_until_idx", 20_000);
+        analyze(&db).await;
+    }
 }
