@@ -1,5 +1,5 @@
 -- Purpose: enqueues sealed rows of the demo's host, as a host does in the transaction that completes its tasks.
--- Parameters, one element a row: $1 task ids, $2 URLs, $3 idempotency keys, $4 sealed bodies, $5 nonces.
+-- Parameters: one element a row: $1 task ids, $2 URLs, $3 idempotency keys, $4 sealed bodies, $5 nonces.
 -- Guard: the table's own constraints check every row: task and key are unique, and the nonce has 12 bytes.
 
 insert into :"outbox"

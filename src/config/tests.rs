@@ -65,14 +65,16 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
         ("[compat]\npolicy = \"python\"\n", &[], &[], &["compat.policy", "python", "sdk"]),
         ("[log]\nformat = \"xml\"\n", &[], &[], &["log.format", "xml", "json"]),
         ("[retry]\ncap = \"100ms\"\n", &[], &[], &["retry.cap", "1s to 7days"]),
-        ("[outbox]\ntable = \"Orders\"\n", &[], &[], &["outbox.table", "[a-z_][a-z0-9_]{0,44}"]),
+        ("[outbox]\ntable = \"Orders\"\n", &[], &[], &["outbox.table", "1 to 45 of a-z, 0-9 and _"]),
         ("[database]\nsslmode = \"maybe\"\n", &[], &[], &["sslmode", "verify-full"]),
         ("[signing]\nkey_file = \"a\"\nscopes_dir = \"b\"\n", &[], &[], &["signing.key_file", "exactly one"]),
         ("[signing]\ndefault_scope = \"a\"\n", &[], &[], &["signing.default_scope", "scopes_dir"]),
     ];
     for (file, environment, sets, words) in table {
         let error = load(file, environment, sets)
-            .and_then(|config| config.store().map(|_| ()).map_err(|error| error.to_string()))
+            .and_then(|config| {
+                config.table().and_then(|_| config.store()).map(|_| ()).map_err(|error| error.to_string())
+            })
             .expect_err(file);
         for word in *words {
             assert!(error.contains(word), "{file:?} {environment:?} {sets:?}: {error}");

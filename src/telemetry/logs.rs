@@ -27,10 +27,10 @@ pub(crate) fn install(format: Option<LogFormat>, filter: &str) -> Result<(), Par
     Ok(())
 }
 
-/// Libraries log what they handle at debug and trace: statement parameters, TLS messages, names with paths. None of
-/// it may reach a log, whatever the filter says.
+/// Libraries log what they handle at debug and trace (statement parameters, TLS messages, names with paths), and at
+/// warn what we report ourselves, once for each connection. None of it may reach a log, whatever the filter says.
 fn ours_or_serious(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with(env!("CARGO_PKG_NAME")) || *metadata.level() <= Level::WARN
+    metadata.target().starts_with(env!("CARGO_PKG_NAME")) || *metadata.level() <= Level::ERROR
 }
 
 /// A panic's message may quote the data that it tripped over, so that only the place is told.
