@@ -128,3 +128,45 @@ impl Body for Outgoing {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use hyper_util::rt::TokioIo;
+
+    use super::*;
+
+    async fn write(stream: &mut Watched<TokioIo<tokio::io::DuplexStream>>, bytes: &[u8]) {
+        let written = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await.unwrap();
+        assert_eq!(written, bytes.len());
+        poll_fn(|cx| Pin::new(&mut *stream).poll_flush(cx)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_request_is_sent_when_its_body_was_taken_and_flushed() {
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let progress = Arc::new(Progress::default());
+        let mut stream = Watched::new(TokioIo::new(ours), Arc::clone(&progress));
+        let mut body = Outgoing::new(Bytes::from_static(b"{}"), Arc::clone(&progress));
+        assert!(!progress.begun());
+        write(&mut stream, b"POST / HTTP/1.1\r\n\r\n").await;
+        assert!(progress.begun() && !progress.all_sent());
+        let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap();
+        assert!(body.is_end_stream() && !progress.all_sent());
+        write(&mut stream, &frame.into_data().unwrap()).await;
+        assert!(progress.all_sent());
+        progress.reset();
+        assert!(!progress.begun() && !progress.all_sent());
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_counts_as_begun() {
+        let (ours, theirs) = tokio::io::duplex(64);
+        drop(theirs);
+        let progress = Arc::new(Progress::default());
+        let mut stream = Watched::new(TokioIo::new(ours), Arc::clone(&progress));
+        assert!(poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"x")).await.is_err());
+        assert!(progress.begun() && !progress.all_sent());
+    }
+}

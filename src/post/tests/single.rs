@@ -133,8 +133,11 @@ async fn an_early_200_is_not_taken_for_an_answer_to_our_body() {
     })
     .await;
     let client = authority.client();
+    let started = Instant::now();
     let posted = post_body(&client, &receiver, huge(), false, patient()).await;
     assert_eq!((replied(&posted).status, replied(&posted).request_sent), (200, false));
+    // Sending stops with the reply: the rest of the body is not waited for.
+    assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(client.gauges().idle, 0);
 }
 
