@@ -31,7 +31,7 @@ fn poisoned(world: &World) -> Vec<(Sealed, &'static str)> {
         (changed(&|row| *row.encrypted_body.last_mut().expect("there is a tag") ^= 1), "envelope_unopenable"),
         (draft().seal(&EnvelopeKey::new()), "envelope_unopenable"),
         (changed(&|row| row.draft.url = world.receiver.url("/elsewhere")), "envelope_unopenable"),
-        (changed(&|row| row.envelope_nonce.truncate(11)), "envelope_malformed"),
+        (changed(&|row| row.envelope_nonce.truncate(11)), "row_malformed"),
         (draft().seal_plaintext(key, b"not JSON"), "envelope_malformed"),
         (nested, "envelope_malformed"),
         (of_another_task, "envelope_mismatch"),
