@@ -77,6 +77,7 @@ async fn ten_poisoned_rows_among_a_thousand_are_quarantined_and_the_rest_deliver
     assert_eq!((tally.len(), tally.values().max()), (990, Some(&1)));
 }
 
+/// F3: a missing key never invalidates a row.
 #[tokio::test]
 async fn a_row_that_no_held_key_opens_is_kept_and_delivered_once_the_key_is_there() {
     let world = World::new().await;
