@@ -17,11 +17,10 @@ async fn end_of(config: &Config, command: &str) -> Ended {
     ended
 }
 
-/// The last line names every part; it is the only one of its kind.
-fn assert_names(ended: &Ended, parts: &[&str]) {
-    let sentences: Vec<&str> =
-        ended.output.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect();
-    assert_eq!(sentences.len(), 1, "wanted one sentence with {parts:?} in:\n{}", ended.output);
+/// Says what is wrong unless one sentence, and only one, names every part.
+fn unnamed(ended: &Ended, parts: &[&str]) -> Option<String> {
+    let naming = ended.output.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count();
+    (naming != 1).then(|| format!("wanted one sentence with {parts:?} in:\n{}", ended.output))
 }
 
 #[tokio::test]
@@ -45,16 +44,19 @@ async fn every_bad_value_is_refused_by_name() {
         (set("delivery.poll_interval", "0s".into()), vec!["delivery.poll_interval"]),
         (set("database.pool_size", 1.into()), vec!["database.pool_size", "1"]),
         (set("database.sslmode", "sometimes".into()), vec!["database.sslmode", "sometimes"]),
-        (set("outbox.table", "Bad-Name".into()), vec!["outbox.table", "[a-z_][a-z0-9_]{0,44}"]),
-        (set("outbox.table", "a".repeat(46).into()), vec!["outbox.table", "[a-z_][a-z0-9_]{0,44}"]),
+        (set("outbox.table", "Bad-Name".into()), vec!["outbox.table", "1 to 45", "a-z, 0-9 and _"]),
+        (set("outbox.table", "a".repeat(46).into()), vec!["outbox.table", "1 to 45", "a-z, 0-9 and _"]),
         (set("envelope.key_files", vec![text(&readable)].into()), vec!["envelope.key_files", "readable.key"]),
         (set("envelope.key_files", vec![text(&short)].into()), vec!["envelope.key_files", "short.key", "32"]),
         (good.clone().unset("envelope.key_files"), vec!["envelope.key_files"]),
         (set("signing.key_file", text(&not_pem).into()), vec!["signing.key_file", "not.pem"]),
-        (set("signing.algorithms", vec!["rsa-v1_5-sha256"].into()), vec!["signing.algorithms", "rsa-v1_5-sha256"]),
+        (
+            set("signing.algorithms", vec!["rsa-v1_5-sha256"].into()),
+            vec!["signing.algorithms", "ed25519 and ecdsa-p256-sha256"],
+        ),
         (set("signing.algorithms", vec!["ecdsa-p256-sha256"].into()), vec!["signing.algorithms"]),
         (set("signing.scopes_dir", scopes.into()), vec!["signing.key_file", "signing.scopes_dir"]),
-        (set("egress.allow", vec!["10.0.0.0/33"].into()), vec!["egress.allow", "10.0.0.0/33"]),
+        (set("egress.allow", vec!["10.0.0.0/33"].into()), vec!["egress.allow", "IP address"]),
         (set("egress.trust_anchors", vec![text(&not_pem)].into()), vec!["egress.trust_anchors", "not.pem"]),
         (set("retry.cap", "1ms".into()), vec!["retry.cap", "1ms", "1s"]),
         (set("admin.listen", "somewhere".into()), vec!["admin.listen", "somewhere"]),
@@ -63,11 +65,15 @@ async fn every_bad_value_is_refused_by_name() {
         (good.clone().environment("OUTBOXD_DELIVERY__SLOTS", "0"), vec!["delivery.slots"]),
         (good.clone().environment("OUTBOXD_DELIVERY__SLOTZ", "5"), vec!["slotz"]),
     ];
+    let mut wrong = Vec::new();
     for (config, parts) in cases {
         let ended = end_of(&config, "run").await;
-        assert_eq!(ended.code, Some(EX_CONFIG), "{parts:?}: {}", ended.output);
-        assert_names(&ended, &parts);
+        match ended.code {
+            Some(EX_CONFIG) => wrong.extend(unnamed(&ended, &parts)),
+            code => wrong.push(format!("{parts:?} ended with {code:?}:\n{}", ended.output)),
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[tokio::test]
@@ -77,7 +83,7 @@ async fn files_that_are_not_there_are_named() {
     for key in ["signing.key_file", "database.password_file", "database.url_file"] {
         let ended = end_of(&good.clone().set(key, "/nowhere/at-all"), "run").await;
         assert!(matches!(ended.code, Some(EX_CONFIG | EX_NOINPUT)), "{key}: {ended:?}");
-        assert_names(&ended, &[key, "/nowhere/at-all"]);
+        assert_eq!(unnamed(&ended, &[key, "/nowhere/at-all"]), None);
     }
 }
 
@@ -99,7 +105,7 @@ async fn a_table_that_lacks_a_column_is_named_by_run_and_by_check() {
     for command in ["run", "check"] {
         let ended = end_of(&world.config(), command).await;
         assert!(matches!(ended.code, Some(EX_UNAVAILABLE | EX_CONFIG)), "{command}: {ended:?}");
-        assert!(ended.output.contains("signing_scope_id") && ended.output.contains(TABLE), "{}", ended.output);
+        assert!(ended.output.contains("column signing_scope_id is missing"), "{}", ended.output);
     }
     assert_eq!(world.receiver.received().len(), 0);
 }

@@ -8,6 +8,7 @@ mod crash;
 mod database;
 mod deliver;
 mod drain;
+mod faults;
 mod fence;
 mod interop;
 mod poison;

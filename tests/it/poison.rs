@@ -31,7 +31,7 @@ fn poisoned(world: &World) -> Vec<(Sealed, &'static str)> {
         (changed(&|row| *row.encrypted_body.last_mut().expect("there is a tag") ^= 1), "envelope_unopenable"),
         (draft().seal(&EnvelopeKey::new()), "envelope_unopenable"),
         (changed(&|row| row.draft.url = world.receiver.url("/elsewhere")), "envelope_unopenable"),
-        (changed(&|row| row.envelope_nonce.truncate(11)), "envelope_malformed"),
+        (changed(&|row| row.envelope_nonce.truncate(11)), "row_malformed"),
         (draft().seal_plaintext(key, b"not JSON"), "envelope_malformed"),
         (nested, "envelope_malformed"),
         (of_another_task, "envelope_mismatch"),
@@ -77,6 +77,7 @@ async fn ten_poisoned_rows_among_a_thousand_are_quarantined_and_the_rest_deliver
     assert_eq!((tally.len(), tally.values().max()), (990, Some(&1)));
 }
 
+/// F3: a missing key never invalidates a row.
 #[tokio::test]
 async fn a_row_that_no_held_key_opens_is_kept_and_delivered_once_the_key_is_there() {
     let world = World::new().await;

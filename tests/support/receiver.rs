@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::certs::{Authority, Leaf};
-use super::eventually::{PATIENCE, within};
+use super::eventually::{PATIENCE, ticks, within};
 use super::runtime::servers;
 
 /// One request as it came.
@@ -59,6 +59,8 @@ pub enum Answer {
     Garbage(Vec<u8>),
     /// A head that never ends.
     EndlessHead,
+    /// A head that never ends and comes a byte at a time, so that no single read is slow.
+    Drip,
     /// A good head with this status, then a body that never ends.
     EndlessBody(u16),
     /// The other answer once the gate opens.
@@ -306,6 +308,15 @@ async fn send(stream: &mut Stream, answer: Answer) -> std::io::Result<bool> {
         Answer::EndlessHead => {
             stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
             endless(stream, b"X-Endless: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await
+        }
+        Answer::Drip => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nX-Drip: ").await?;
+            let mut ticks = ticks(Duration::from_millis(100));
+            loop {
+                ticks.tick().await;
+                stream.write_all(b"a").await?;
+                stream.flush().await?;
+            }
         }
         Answer::EndlessBody(status) => {
             let head = format!("HTTP/1.1 {status} Scripted\r\nTransfer-Encoding: chunked\r\n\r\n");
