@@ -1,6 +1,5 @@
 //! outboxd (architecture page follows)
 #![forbid(unsafe_code)]
-#![allow(dead_code, unused_imports)]
 
 pub(crate) mod address;
 pub(crate) mod claim;

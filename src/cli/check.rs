@@ -9,7 +9,7 @@ use crate::config::{Config, Sources};
 use crate::daemon::skew;
 use crate::deliver::{egress, keyring, provider};
 use crate::signer::Provider;
-use crate::store::Severity;
+use crate::store::{Finding, Severity};
 
 /// What was found, in the order of the lines printed.
 #[derive(Default)]
@@ -103,20 +103,25 @@ async fn database(config: &Config, findings: &mut Findings) {
     }
     match store.preflight().await {
         Ok(found) => {
-            let mut usable = true;
-            for finding in found {
-                match finding.severity {
-                    Severity::Refuse => {
-                        usable = false;
-                        findings.fail("schema", Failure::config(finding.to_string()));
-                    }
-                    Severity::Warn => findings.warn("schema", finding),
-                }
-            }
-            if usable {
-                findings.ok("schema", format!("{} has what is needed", config.settings.outbox.table));
-            }
+            let (permissions, schema): (Vec<_>, Vec<_>) = found.into_iter().partition(Finding::is_about_privileges);
+            let table = &config.settings.outbox.table;
+            judge("schema", schema, format!("{table} has what is needed"), findings);
+            judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
         }
         Err(error) => findings.fail("schema", error.into()),
+    }
+}
+
+/// A line for each finding, or one that says that there is none that matters.
+fn judge(what: &str, found: Vec<Finding>, good: String, findings: &mut Findings) {
+    let refused = found.iter().any(|finding| finding.severity == Severity::Refuse);
+    for finding in found {
+        match finding.severity {
+            Severity::Refuse => findings.fail(what, Failure::config(finding.to_string())),
+            Severity::Warn => findings.warn(what, finding),
+        }
+    }
+    if !refused {
+        findings.ok(what, good);
     }
 }

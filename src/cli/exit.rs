@@ -44,7 +44,8 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        Failure { code: CONFIG, message: error.to_string() }
+        let code = if matches!(error, ConfigError::Flag(_)) { USAGE } else { CONFIG };
+        Failure { code, message: error.to_string() }
     }
 }
 

@@ -85,7 +85,13 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
 
 #[test]
 fn a_password_in_a_file_or_flag_is_refused_without_being_shown() {
-    for url in ["postgresql://app:hush-1@db/app", "host=db password=hush-1", "postgresql://db/app?password=hush-1"] {
+    for url in [
+        "postgresql://app:hush-1@db/app",
+        "postgresql://app:hush-1@/app?host=/run/postgresql",
+        "host=db password=hush-1",
+        "host=db password = hush-1",
+        "postgresql://db/app?password=hush-1",
+    ] {
         let file = format!("[database]\nurl = \"{url}\"\n");
         let error = load(&file, &[], &[]).unwrap_err();
         assert!(error.contains("database.url") && error.contains("password_file"), "{error}");

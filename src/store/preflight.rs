@@ -124,6 +124,13 @@ pub(crate) enum Fact {
 }
 
 impl Finding {
+    pub(crate) fn is_about_privileges(&self) -> bool {
+        matches!(
+            self.fact,
+            Fact::SchemaForbidden { .. } | Fact::Unreadable { .. } | Fact::Unwritable { .. } | Fact::Undeletable
+        )
+    }
+
     pub(super) fn table_missing() -> Finding {
         Finding { severity: Severity::Refuse, fact: Fact::TableMissing }
     }
