@@ -213,7 +213,7 @@ impl Slots {
         };
         let batch = store.claim_due(&request).await?;
         let claims: Vec<Claim> =
-            batch.rows.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
+            batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
         self.limited.store(self.lock().values().any(full), Ordering::Relaxed);
         Ok(Some(claims))

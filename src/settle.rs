@@ -11,7 +11,7 @@ use crate::claim::{Lease, Slot, Times};
 use crate::store::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled, Store, StoreError};
 use crate::telemetry::health::{Health, Loop};
 use crate::telemetry::metrics;
-use crate::verdict::{Cause, Verdict};
+use crate::verdict::Verdict;
 
 /// Rows per statement; past a few hundred a larger batch saves nothing more.
 const BATCH: usize = 500;
@@ -24,8 +24,8 @@ pub(crate) struct Judged {
     pub(crate) lease: Lease,
     pub(crate) times: Times,
     pub(crate) verdict: Verdict,
-    pub(crate) cause: Cause,
-    pub(crate) slot: Slot,
+    /// Freed by being dropped.
+    pub(crate) _slot: Slot,
 }
 
 pub(crate) type Sender = mpsc::UnboundedSender<Judged>;
@@ -175,7 +175,7 @@ async fn report(store: &Store, kind: Kind, batch: &[Judged], settled: &[Settled]
 
 /// The row is left as its new holder made it.
 fn lost(judged: &Judged, now_is: Option<&Lost>) {
-    let (row, code) = (judged.lease.held.id, judged.cause.code());
+    let (row, code) = (judged.lease.held.id, judged.verdict.cause().code());
     metrics::lease_lost(code);
     let state = now_is.map_or("deleted or unknown", |lost| lost.state.label());
     tracing::warn!(

@@ -7,8 +7,7 @@
 -- locks, since now() may lie long before in a transaction. available_at moves to the lease's end, which keeps
 -- leased rows out of every later claim's scan; a claimer that looks at the lease only sees no difference.
 -- The rows are locked from the first step on, so the last one asks for their ids alone.
--- Rows of a full destination are locked for the statement's duration and otherwise left alone; `scanned` tells
--- the claimer that there was more to see than it was granted.
+-- Rows past their destination's room are locked for the statement's duration and otherwise left alone.
 
 with full_destinations as (
     select destination
@@ -34,8 +33,7 @@ locked as (
 ranked as (
     select l.*,
            row_number() over (partition by l.destination order by l.available_at, l.id)
-               <= coalesce(given.room, $7::integer) as fits,
-           count(*) over () as scanned
+               <= coalesce(given.room, $7::integer) as fits
       from locked as l
       left join unnest($5::text[], $6::integer[]) as given(destination, room)
         on given.destination = l.destination
@@ -80,8 +78,6 @@ returning o.id::bigint as id,
           o.attempt_count,
           g.destination,
           g.position,
-          g.scanned,
           extract(epoch from g.granted_at - g.available_at)::double precision as seconds_due,
           extract(epoch from g.granted_at - o.first_attempt_at)::double precision as seconds_since_first_attempt,
-          extract(epoch from o.retry_until - g.granted_at)::double precision as seconds_until_retry_until,
-          extract(epoch from clock_timestamp())::double precision as clock;
+          extract(epoch from o.retry_until - g.granted_at)::double precision as seconds_until_retry_until;

@@ -7,7 +7,7 @@ mod pin;
 mod policy;
 mod url;
 
-pub(crate) use lookup::{LookupError, Resolver, ResolverError, ResolverLimits};
+pub(crate) use lookup::Resolver;
 pub(crate) use pin::{PinError, Pinned, pin};
-pub(crate) use policy::{AddressClass, Policy};
-pub(crate) use url::{Destination, HostPattern, HostPatternError, UrlError, UrlRules};
+pub(crate) use policy::Policy;
+pub(crate) use url::{Destination, HostPatternError, UrlError, UrlRules};

@@ -211,11 +211,6 @@ impl Policy {
         }
     }
 
-    /// Whether anything private is open: worth a warning at start.
-    pub(crate) fn opens_private(&self) -> bool {
-        !self.allow.is_empty()
-    }
-
     /// Judges the address that a connection would really be made to: a mapped IPv4 address is judged as IPv4.
     pub(crate) fn classify(&self, address: IpAddr) -> AddressClass {
         let address = unmapped(address);

@@ -32,9 +32,10 @@ pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
         for one in &missing {
             println!("missing  {} (migration {:04})", one.object, one.version);
         }
-        match missing.len() {
-            0 => Ok(println!("complete: nothing is missing")),
-            count => Err(Failure::config(format!("{count} object(s) are missing: run outboxd migrate"))),
+        if missing.is_empty() {
+            println!("complete: nothing is missing");
+            return Ok(());
         }
+        Err(Failure::config(format!("{} object(s) are missing: run outboxd migrate", missing.len())))
     })
 }

@@ -1,6 +1,7 @@
 //! The command line: what each command takes, and what its exit code means. The only place with `anyhow`.
 
 mod check;
+mod codes;
 mod demo;
 mod exit;
 mod keygen;
@@ -61,6 +62,8 @@ enum Command {
     Keygen(keygen::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
     Config,
+    /// Print every outcome code: what happens to the row, who can mend it, and what it means.
+    Codes(codes::Args),
     /// See it work: a throwaway Postgres, buyers on loopback and 2,000 webhooks, all removed afterwards.
     Demo(demo::Args),
 }
@@ -92,6 +95,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Keygen(args) => keygen::run(args).map_err(Failure::from),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);
+            Ok(())
+        }
+        Command::Codes(args) => {
+            codes::run(&args);
             Ok(())
         }
         Command::Demo(args) => demo::run(args),

@@ -93,7 +93,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
-    let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged));
+    let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone()));
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),

@@ -24,6 +24,7 @@ use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
 use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
 use crate::store::Broken;
+use crate::telemetry::health::Health;
 use crate::telemetry::metrics;
 use crate::verdict::{
     Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, honours_retry_after, schedule,
@@ -37,6 +38,7 @@ pub(crate) struct Tools {
     attempt_timeout: Duration,
     phases: Phases,
     settle: settle::Sender,
+    health: Arc<Health>,
 }
 
 impl Tools {
@@ -45,6 +47,7 @@ impl Tools {
         snapshot: Arc<ArcSwap<Snapshot>>,
         phases: Phases,
         settle: settle::Sender,
+        health: Arc<Health>,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
             CompatPolicy::Default => StatusPolicy::Default,
@@ -61,7 +64,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health }
     }
 }
 
@@ -102,13 +105,16 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         .catch_unwind()
         .await
         .unwrap_or(Ending::Refused(Cause::Internal));
-    let (cause, verdict) = judge(&ending, attempt_count, &times, &tools);
+    let verdict = judge(&ending, attempt_count, &times, &tools);
     if let Some(pause) = asked_pause(&ending, &tools.backoff) {
         slot.park(Instant::now() + pause);
     }
-    report::attempt(&lease, &trail, attempt_count, started.elapsed(), cause, &verdict, &ending);
+    if verdict.cause() == Cause::EnvelopeUnopenable {
+        tools.health.saw_unopenable();
+    }
+    report::attempt(&lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
-    let _ = tools.settle.send(Judged { lease, times, verdict, cause, slot });
+    let _ = tools.settle.send(Judged { lease, times, verdict, _slot: slot });
 }
 
 async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: &Tools, trail: &mut Trail) -> Ending {
@@ -208,7 +214,7 @@ async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     posted.attempt
 }
 
-fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> (Cause, Verdict) {
+fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> Verdict {
     let reply = match ending {
         Ending::Attempted(Attempt::Replied(reply)) => Some(reply),
         _ => None,
@@ -226,11 +232,10 @@ fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> (
         Ending::Refused(cause) => (cause.class(tools.policy), *cause),
         Ending::Attempted(attempt) => classify(attempt, tools.policy),
         Ending::CutOff => {
-            let cause = Cause::Drained;
-            return (cause, Verdict::Retry { delay: Duration::ZERO, status: None, cause, challenge: None });
+            return Verdict::Retry { delay: Duration::ZERO, status: None, cause: Cause::Drained, challenge: None };
         }
     };
-    (cause, schedule(class, cause, &facts, &tools.backoff, random_unit()))
+    schedule(class, cause, &facts, &tools.backoff, random_unit())
 }
 
 /// How long the receiver asked to be left alone, for all rows of its destination. Shorter than what the one row waits:

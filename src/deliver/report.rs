@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Ending, Trail};
 use crate::claim::Lease;
 use crate::telemetry::metrics;
-use crate::verdict::{Attempt, Cause, Verdict};
+use crate::verdict::{Attempt, Verdict};
 
 /// Names host and port only. What the receiver wrote is never shown; its status is.
 pub(super) fn attempt(
@@ -13,11 +13,11 @@ pub(super) fn attempt(
     trail: &Trail,
     attempt_count: i32,
     took: Duration,
-    cause: Cause,
     verdict: &Verdict,
     ending: &Ending,
 ) {
     let tried = matches!(ending, Ending::Attempted(_));
+    let cause = verdict.cause();
     metrics::attempt(cause.code(), tried.then_some(took));
     let (row, attempt, code, ms) = (lease.held.id, attempt_count, cause.code(), took.as_millis() as u64);
     let destination = trail.destination.as_deref();

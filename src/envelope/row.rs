@@ -2,7 +2,6 @@
 
 /// The columns that an attempt needs.
 pub(crate) struct Row {
-    pub(crate) id: i64,
     pub(crate) account_id: String,
     pub(crate) task_id: String,
     pub(crate) task_type: String,

@@ -5,6 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::error::{EnvelopeFault, JsonFault, UrlFault};
+use super::open::{MAX_BODY, MAX_SEALED};
+use super::registration::{SealedRegistration, open_registration};
+use super::seal::NONCE_LEN;
 use super::*;
 
 mod registration;
@@ -34,7 +38,6 @@ fn key(byte: u8) -> EnvelopeKey {
 fn row_of(vector: &Value) -> Row {
     let column = |name: &str| vector["row"][name].as_str().unwrap().to_owned();
     Row {
-        id: 1,
         account_id: column("account_id"),
         task_id: column("task_id"),
         task_type: column("task_type"),
@@ -175,7 +178,6 @@ fn every_refused_vector_is_refused_for_its_own_reason() {
 /// A row whose sealed plaintext is `plaintext`, under the key made of `byte`.
 fn sealed_row(plaintext: &[u8], byte: u8) -> Row {
     let mut row = Row {
-        id: 7,
         account_id: "acc".into(),
         task_id: "task".into(),
         task_type: "create_media_buy".into(),

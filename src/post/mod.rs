@@ -24,7 +24,7 @@ use crate::signature::SignedRequest;
 use crate::verdict::{Attempt, Failure, Fault, Sent};
 
 pub(crate) use pool::PoolLimits;
-pub(crate) use tls::{TlsError, tls_config};
+pub(crate) use tls::tls_config;
 
 /// Sends deliveries and keeps their connections. One per policy snapshot: a reload makes a new one and so drops
 /// every connection that the old policy had passed.

@@ -74,6 +74,7 @@ pub(crate) struct Algorithms {
 }
 
 impl Algorithms {
+    #[cfg(test)]
     pub(crate) fn all() -> Self {
         Algorithm::ALL.into_iter().collect()
     }

@@ -19,7 +19,7 @@ pub(crate) use algorithm::{Algorithm, Algorithms};
 pub(crate) use jwk::PrivateJwk;
 pub(crate) use key::{KeyError, SigningKey};
 pub(crate) use sign::{Moment, Scheme, SignError, SignedRequest, sign};
-pub(crate) use target::{Target, TargetError};
+pub(crate) use target::Target;
 
 /// The value of the `tag` parameter: a signature made for one profile is worth nothing in another.
 const TAG: &str = "adcp/webhook-signing/v1";

@@ -1,7 +1,7 @@
 //! The canonical target of a request: `@target-uri`, `@authority`, and the request target that is really sent. It works
 //! on the text of the URL alone and decides nothing about where a connection may go; `url::Url` decides that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// The longest callback URL that a registration accepts, in characters.
 const MAX_URL_CHARS: usize = 2048;
@@ -79,26 +79,9 @@ impl Target {
         &self.host
     }
 
-    /// The address, where the host is written as one: four decimal numbers, or an IPv6 literal.
-    pub(crate) fn literal(&self) -> Option<IpAddr> {
-        match self.host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-            None => self.host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
-        }
-    }
-
     /// The port that the text names, unless it is the scheme's own.
     pub(crate) fn port(&self) -> Option<u16> {
         self.port
-    }
-
-    pub(crate) fn is_https(&self) -> bool {
-        self.https
-    }
-
-    /// Whether the text carries a user or a password, which are never sent.
-    pub(crate) fn has_userinfo(&self) -> bool {
-        self.userinfo
     }
 }
 

@@ -51,17 +51,6 @@ pub(crate) struct ClaimRequest {
     pub(crate) default_room: u32,
 }
 
-#[derive(Debug)]
-pub(crate) struct ClaimBatch {
-    /// In the order of their times.
-    pub(crate) rows: Vec<Claimed>,
-    /// How many due rows were seen. As many as `max_rows`: there is probably more to claim at once, even if
-    /// full destinations left few of them to be granted.
-    pub(crate) scanned: u32,
-    /// The database's clock in Unix seconds, where any row came.
-    pub(crate) clock: Option<f64>,
-}
-
 // A broken row is the rare one; boxing the common one would cost an allocation for each delivery.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Claimed {
@@ -77,6 +66,7 @@ pub(crate) enum Claimed {
     },
 }
 
+#[cfg(test)]
 impl Claimed {
     pub(crate) fn lease(&self) -> &Lease {
         match self {
@@ -119,22 +109,15 @@ pub(crate) struct ClaimFacts {
     pub(crate) until_retry_until: Duration,
 }
 
-pub(super) fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<ClaimBatch, Kind> {
+/// In the order of the rows' times.
+pub(super) fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<Vec<Claimed>, Kind> {
     let mut placed = Vec::with_capacity(answers.len());
     for answer in answers {
         let lease = Lease { id: read(answer, "id")?, token: token.clone() };
         placed.push((read::<i64>(answer, "position")?, read_claimed(answer, lease)?));
     }
     placed.sort_unstable_by_key(|(position, _)| *position);
-    let (scanned, clock) = match answers.first() {
-        Some(answer) => (read::<i64>(answer, "scanned")?, Some(read(answer, "clock")?)),
-        None => (0, None),
-    };
-    Ok(ClaimBatch {
-        rows: placed.into_iter().map(|(_, claimed)| claimed).collect(),
-        scanned: u32::try_from(scanned).unwrap_or(u32::MAX),
-        clock,
-    })
+    Ok(placed.into_iter().map(|(_, claimed)| claimed).collect())
 }
 
 /// Errs only for the columns that the statement itself computes.
@@ -153,7 +136,6 @@ fn read_claimed(answer: &Answer, lease: Lease) -> Result<Claimed, Kind> {
     };
     let row = || -> Result<Row, Broken> {
         Ok(Row {
-            id: lease.id,
             account_id: column(answer, "account_id")?,
             task_id: column(answer, "task_id")?,
             task_type: column(answer, "task_type")?,

@@ -19,17 +19,15 @@ use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
-pub(crate) use claim::{Broken, ClaimBatch, ClaimFacts, ClaimRequest, Claimed, Lease, LeaseToken};
+pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
-pub(crate) use demo::{DemoEntry, DemoRows};
-pub(crate) use dsn::{DsnError, SslMode};
-pub(crate) use error::{Kind, StoreError, Unavailable};
-pub(crate) use migrate::{Applied, Missing, printed};
-pub(crate) use preflight::{Fact, Finding, Severity};
+pub(crate) use demo::DemoRows;
+pub(crate) use error::{Kind, StoreError};
+pub(crate) use migrate::printed;
+pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};
-pub(crate) use table::{TableName, TableNameError};
-pub(crate) use tls::TlsError;
+pub(crate) use table::TableName;
 
 use claim::read;
 use settle::fence;
@@ -94,7 +92,7 @@ impl Store {
     }
 
     /// `sql/outbox/claim_due.sql`
-    pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<ClaimBatch, StoreError> {
+    pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<Vec<Claimed>, StoreError> {
         let statement = &self.statements.claim_due;
         let (destinations, rooms): (Vec<&str>, Vec<i32>) =
             request.rooms.iter().map(|(destination, room)| (destination.as_str(), capped(*room))).unzip();

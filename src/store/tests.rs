@@ -127,7 +127,7 @@ impl Database {
 
     async fn claim(&self, number: u8) -> Vec<Lease> {
         let batch = self.store.claim_due(&request(number)).await.expect("the claim works");
-        batch.rows.iter().map(|claimed| claimed.lease().clone()).collect()
+        batch.iter().map(|claimed| claimed.lease().clone()).collect()
     }
 
     /// Makes the live leases of these rows lapse, as though their time had passed.

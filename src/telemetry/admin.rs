@@ -76,9 +76,9 @@ fn answer(request: &Request<Incoming>, admin: &Admin) -> Response<Full<Bytes>> {
     }
 }
 
-fn state(state: Result<(), String>) -> Response<Full<Bytes>> {
+fn state(state: Result<String, String>) -> Response<Full<Bytes>> {
     match state {
-        Ok(()) => plain(StatusCode::OK, "ok\n".into()),
+        Ok(text) => plain(StatusCode::OK, text),
         Err(reasons) => plain(StatusCode::SERVICE_UNAVAILABLE, reasons),
     }
 }

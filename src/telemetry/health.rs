@@ -5,6 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// How long after the last unopenable row the readiness page mentions it.
+const WARNING_LASTS: Duration = Duration::from_secs(15 * 60);
+
 /// The loops that must make progress for the process to count as alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loop {
@@ -33,7 +36,6 @@ pub(crate) enum Condition {
     Database,
     Schema,
     Clock,
-    Keys,
     Draining,
 }
 
@@ -43,7 +45,6 @@ impl Condition {
             Condition::Database => "database",
             Condition::Schema => "schema",
             Condition::Clock => "clock",
-            Condition::Keys => "keys",
             Condition::Draining => "draining",
         }
     }
@@ -54,6 +55,8 @@ pub(crate) struct Health {
     silence: Duration,
     beats: [AtomicU64; Loop::ALL.len()],
     faults: Mutex<BTreeMap<Condition, String>>,
+    /// When a row last came that no held key opens.
+    unopenable: Mutex<Option<Instant>>,
 }
 
 impl Health {
@@ -61,7 +64,13 @@ impl Health {
     pub(crate) fn new(silence: Duration) -> Health {
         let unknown = || String::from("not known yet");
         let faults = BTreeMap::from([(Condition::Database, unknown()), (Condition::Schema, unknown())]);
-        Health { started: Instant::now(), silence, beats: Default::default(), faults: Mutex::new(faults) }
+        Health {
+            started: Instant::now(),
+            silence,
+            beats: Default::default(),
+            faults: Mutex::new(faults),
+            unopenable: Mutex::default(),
+        }
     }
 
     pub(crate) fn beat(&self, of: Loop) {
@@ -86,7 +95,7 @@ impl Health {
     }
 
     /// `Err` names the loops without progress.
-    pub(crate) fn live(&self) -> Result<(), String> {
+    pub(crate) fn live(&self) -> Result<String, String> {
         let now = self.started.elapsed();
         let stuck: Vec<&str> = Loop::ALL
             .into_iter()
@@ -96,14 +105,26 @@ impl Health {
             })
             .map(Loop::name)
             .collect();
-        if stuck.is_empty() { Ok(()) } else { Err(format!("no progress: {}\n", stuck.join(", "))) }
+        if stuck.is_empty() { Ok("ok\n".into()) } else { Err(format!("no progress: {}\n", stuck.join(", "))) }
     }
 
-    /// `Err` has one line for each condition that is not met.
-    pub(crate) fn ready(&self) -> Result<(), String> {
+    /// A row came that no held key opens: worth a word on the readiness page, but no reason to be taken out of service.
+    pub(crate) fn saw_unopenable(&self) {
+        *self.unopenable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// `Ok` may hold a warning; `Err` has one line for each condition that is not met.
+    pub(crate) fn ready(&self) -> Result<String, String> {
         let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if faults.is_empty() {
-            return Ok(());
+            let seen = *self.unopenable.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            return Ok(match seen.filter(|at| at.elapsed() < WARNING_LASTS) {
+                None => "ok\n".into(),
+                Some(at) => format!(
+                    "ok\nwarning: {} s ago a row came that no held key opens; is an envelope key missing here?\n",
+                    at.elapsed().as_secs()
+                ),
+            });
         }
         Err(faults.iter().map(|(condition, fault)| format!("{}: {fault}\n", condition.name())).collect())
     }
@@ -139,5 +160,15 @@ mod tests {
         assert!(health.ready().is_ok());
         assert!(health.set(Condition::Clock, Some("40 s ahead".into())));
         assert_eq!(health.ready().unwrap_err(), "clock: 40 s ahead\n");
+    }
+
+    #[test]
+    fn a_row_that_no_key_opens_is_a_warning_and_no_fault() {
+        let health = Health::new(Duration::from_secs(60));
+        health.set(Condition::Database, None);
+        health.set(Condition::Schema, None);
+        assert_eq!(health.ready().unwrap(), "ok\n");
+        health.saw_unopenable();
+        assert!(health.ready().unwrap().contains("no held key opens"));
     }
 }

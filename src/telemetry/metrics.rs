@@ -25,6 +25,7 @@ const CONNECTIONS: &str = "outboxd_connections_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
+const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
 const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
 const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
 const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
@@ -73,6 +74,7 @@ fn describe() {
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
+    describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
     describe_counter!(STATEMENT_ERRORS, count, "Failed statements, by file and kind.");
     describe_gauge!(DATABASE_CONNECTIONS, count, "Connections to Postgres, by state.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
@@ -140,6 +142,7 @@ pub(crate) fn destinations_parked(count: usize) {
 
 pub(crate) fn statement(seen: &Observation<'_>) {
     histogram!(STATEMENT_DURATION, "statement" => seen.statement).record(seen.took.as_secs_f64());
+    histogram!(CONNECTION_WAIT).record(seen.waited.as_secs_f64());
     if let Err(kind) = seen.outcome {
         counter!(STATEMENT_ERRORS, "statement" => seen.statement, "kind" => kind.label()).increment(1);
     }

@@ -21,12 +21,36 @@ pub(crate) enum Class {
     GiveBack,
 }
 
+impl Class {
+    /// What happens to the row, in the words of the runbook.
+    pub(crate) fn consequence(self) -> &'static str {
+        match self {
+            Class::Delivered => "done",
+            Class::Retry => "retried soon",
+            Class::RetrySlow => "retried seldom",
+            Class::RetryThenQuarantine => "retried seldom, then quarantined",
+            Class::Quarantine => "quarantined",
+            Class::GiveBack => "given back",
+        }
+    }
+}
+
 /// Who can mend it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blame {
     Ours,
     Host,
     Receiver,
+}
+
+impl Blame {
+    pub(crate) fn who(self) -> &'static str {
+        match self {
+            Blame::Ours => "operator",
+            Blame::Host => "host",
+            Blame::Receiver => "receiver",
+        }
+    }
 }
 
 macro_rules! causes {
@@ -169,8 +193,6 @@ causes! {
         "Too little of the lease was left for a whole attempt.",
     Drained "drained" GiveBack GiveBack Ours
         "The daemon was stopping before the attempt began.",
-    DestinationFull "destination_full" GiveBack GiveBack Ours
-        "The destination had its full share of attempts in flight or asked for a pause.",
     Internal "internal" RetrySlow Retry Ours
         "The daemon failed in a way that it should not.",
 }

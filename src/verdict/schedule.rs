@@ -15,7 +15,7 @@ pub(crate) struct Facts {
     pub(crate) since_first_attempt: Duration,
     /// Until `retry_until`; zero once it has passed.
     pub(crate) horizon_left: Duration,
-    /// The reply's own hint, or, for a row given back, how long its destination is still parked.
+    /// The reply's own hint.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) status: Option<u16>,
     pub(crate) challenge: Option<Challenge>,
@@ -69,18 +69,8 @@ pub(crate) fn schedule(class: Class, cause: Cause, facts: &Facts, backoff: &Back
         Class::RetrySlow => retry(backoff.slow()),
         Class::RetryThenQuarantine if facts.since_first_attempt >= backoff.unopenable_grace => quarantine,
         Class::RetryThenQuarantine => retry(backoff.slow()),
-        Class::GiveBack => {
-            // Only a full destination is worth waiting for; the other causes are about this daemon, and another may
-            // take the row at once.
-            let delay = match cause {
-                Cause::DestinationFull => {
-                    let parked = hint(facts.retry_after, backoff.retry_after_cap, jitter);
-                    spread(backoff.fast().step(1), jitter).max(parked)
-                }
-                _ => Duration::ZERO,
-            };
-            Verdict::GiveBack { delay: within_horizon(delay, facts.horizon_left), cause }
-        }
+        // These causes are about this daemon; another may take the row at once.
+        Class::GiveBack => Verdict::GiveBack { delay: Duration::ZERO, cause },
     }
 }
 

@@ -167,7 +167,6 @@ fn each_cause_has_its_class() {
         ("signing_unavailable", Retry, Retry),
         ("lease_short", GiveBack, GiveBack),
         ("drained", GiveBack, GiveBack),
-        ("destination_full", GiveBack, GiveBack),
         ("internal", RetrySlow, Retry),
     ];
     assert_eq!(Cause::ALL.len(), table.len());
@@ -318,7 +317,7 @@ fn a_retry_after_cannot_carry_a_row_past_its_horizon() {
 }
 
 #[test]
-fn a_row_given_back_is_due_at_once_unless_its_destination_is_full() {
+fn a_row_given_back_is_due_at_once() {
     let backoff = backoff(StatusPolicy::Default);
     let give_back = |cause, retry_after| {
         let facts = Facts { retry_after, ..facts(9) };
@@ -329,8 +328,6 @@ fn a_row_given_back_is_due_at_once_unless_its_destination_is_full() {
     };
     assert_eq!(give_back(Cause::Drained, Some(DAY)), Duration::ZERO);
     assert_eq!(give_back(Cause::LeaseShort, None), Duration::ZERO);
-    assert_eq!(give_back(Cause::DestinationFull, None), SECOND, "not grown by attempts that were not made");
-    assert_eq!(give_back(Cause::DestinationFull, Some(50 * SECOND)), 55 * SECOND, "as long as it is parked");
 }
 
 #[test]

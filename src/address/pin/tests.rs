@@ -1,6 +1,7 @@
 use super::*;
+use crate::address::UrlRules;
 use crate::address::name_server::{Answer, NameServer};
-use crate::address::{HostPattern, UrlRules};
+use crate::address::url::HostPattern;
 
 fn destination(text: &str) -> Destination {
     Destination::parse(text, &UrlRules::default()).unwrap()

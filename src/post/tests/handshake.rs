@@ -6,6 +6,7 @@ use tokio::net::TcpSocket;
 
 use super::*;
 use crate::post::connect::is_local;
+use crate::post::tls::TlsError;
 
 const NOTHING: Sent = Sent::Nothing;
 

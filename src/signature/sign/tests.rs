@@ -2,9 +2,11 @@ use base64::Engine;
 use serde_json::Value;
 
 use super::*;
+use crate::signature::Algorithm;
+use crate::signature::legacy::verify_hmac;
+use crate::signature::target::TargetError;
 use crate::signature::vectors::{body, cases, headers, jwks, read, signing_key, text};
-use crate::signature::verify::{Knowledge, Received, Revocation, VerifyError, verify, verify_hmac};
-use crate::signature::{Algorithm, TargetError};
+use crate::signature::verify::{Knowledge, Received, Revocation, VerifyError, verify};
 
 const AT: i64 = 1_767_322_800;
 

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::store::error::Unavailable;
 
 const A: &str = "https://a.example/hook";
 
@@ -34,7 +35,6 @@ async fn statements_are_named_or_unnamed_by_one_switch() {
         for _ in 0..2 {
             let batch = store.claim_due(&request(1)).await.expect("it claims");
             let retried: Vec<Retried> = batch
-                .rows
                 .iter()
                 .map(|claimed| Retried {
                     lease: claimed.lease().clone(),
@@ -98,7 +98,7 @@ async fn a_statement_that_takes_too_long_is_given_up_with_its_connection() {
         ..one_connection(&db.url)
     });
     let batch = store.claim_due(&request(1)).await.expect("it claims");
-    let lease = batch.rows[0].lease().clone();
+    let lease = batch[0].lease().clone();
     db.run(&format!("begin; select from {TABLE} for update")).await;
     let delivered = [Delivered { lease, http_status: 200 }];
     let error = store.settle_delivered(&delivered).await.expect_err("the row is locked");
@@ -117,7 +117,7 @@ async fn a_cancelled_caller_leaves_no_half_used_connection() {
     db.insert(&[A]).await;
     let store = open(&one_connection(&db.url));
     let batch = store.claim_due(&request(1)).await.expect("it claims");
-    let delivered = [Delivered { lease: batch.rows[0].lease().clone(), http_status: 200 }];
+    let delivered = [Delivered { lease: batch[0].lease().clone(), http_status: 200 }];
     db.run(&format!("begin; select from {TABLE} for update")).await;
     let cancelled = tokio::time::timeout(Duration::from_millis(100), store.settle_delivered(&delivered)).await;
     assert!(cancelled.is_err(), "the row is locked");
@@ -144,7 +144,7 @@ async fn a_statement_that_a_change_of_the_table_made_stale_is_prepared_again() {
     store.claim_due(&request(1)).await.expect("it claims");
     db.insert(&[A]).await;
     db.run(&format!("alter table {TABLE} alter column task_type type varchar(80)")).await;
-    assert_eq!(store.claim_due(&request(1)).await.expect("it claims again").rows.len(), 1);
+    assert_eq!(store.claim_due(&request(1)).await.expect("it claims again").len(), 1);
 }
 
 #[tokio::test]

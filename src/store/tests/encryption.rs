@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::*;
+use crate::store::dsn::SslMode;
+use crate::store::error::Unavailable;
 
 /// A server that speaks TLS for the name `localhost`, on a port of its own.
 struct Server {
