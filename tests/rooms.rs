@@ -65,6 +65,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("envelope", &["secret"]),
     ("post", &["address", "signature", "verdict"]),
+    ("sealing", &["address", "config", "daemon", "deliver", "envelope", "secret", "signer", "telemetry"]),
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
     ("signature", &["secret"]),

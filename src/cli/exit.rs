@@ -6,9 +6,12 @@ use crate::deliver::SnapshotError;
 use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
+const DATA: u8 = 65;
+const NO_INPUT: u8 = 66;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
+const IO: u8 = 74;
 const NO_PERMISSION: u8 = 77;
 const CONFIG: u8 = 78;
 
@@ -30,6 +33,20 @@ impl Failure {
 
     pub(super) fn system(message: String) -> Failure {
         Failure { code: OS, message }
+    }
+
+    /// What was given to work on is not what it should be.
+    pub(super) fn data(message: String) -> Failure {
+        Failure { code: DATA, message }
+    }
+
+    /// What was to be worked on is not there.
+    pub(super) fn absent(message: String) -> Failure {
+        Failure { code: NO_INPUT, message }
+    }
+
+    pub(super) fn io(message: String) -> Failure {
+        Failure { code: IO, message }
     }
 
     pub(super) fn config(message: String) -> Failure {
@@ -80,7 +97,7 @@ impl From<DaemonError> for Failure {
                 CONFIG
             }
             DaemonError::Database(_) => CONFIG,
-            DaemonError::Listen { .. } | DaemonError::System { .. } => OS,
+            DaemonError::Listen { .. } | DaemonError::Sealing(_) | DaemonError::System { .. } => OS,
         };
         Failure { code, message: error.to_string() }
     }

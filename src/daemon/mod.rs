@@ -17,6 +17,7 @@ pub(crate) use phase::{Phase, Phases};
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
 use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::sealing;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
@@ -42,6 +43,8 @@ pub(crate) enum DaemonError {
     Database(#[from] OpenError),
     #[error("admin.listen: cannot listen on {address}: {reason}")]
     Listen { address: std::net::SocketAddr, reason: String },
+    #[error("sealing.listen: {0}")]
+    Sealing(std::io::Error),
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -90,6 +93,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     refuse_wrong_schema(&store, &health, &outage).await?;
 
     let phases = Phases::new();
+    let sealing = match &settings.sealing.listen {
+        Some(address) => sealing::listen(address, snapshot.clone(), phases.clone()).map_err(DaemonError::Sealing)?,
+        None => tokio::spawn(async {}),
+    };
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
@@ -123,6 +130,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
             "stopping with unsettled rows; they are due again when their leases end"
         );
     }
+    // Whoever is being answered gets the answer, within the same time.
+    let _ = tokio::time::timeout(SETTLE_RESERVE, sealing).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One delivery, from claim to verdict, on one screen. Each stage takes what the stage before it made, so that none can
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
-mod blame;
+pub(crate) mod blame;
 mod report;
 mod snapshot;
 
@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-pub(crate) use snapshot::{Snapshot, SnapshotError, egress, keyring, provider};
+pub(crate) use snapshot::{Snapshot, SnapshotError, destinations, egress, keyring, provider};
 
 use crate::address::{Destination, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};

@@ -6,6 +6,7 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+mod inspect;
 mod migrate;
 mod preflight;
 mod settle;

@@ -59,6 +59,8 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    read_sealed = "outbox/read_sealed" (INT8, TEXT);
+    read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
