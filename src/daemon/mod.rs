@@ -121,6 +121,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
             _ = hangup.recv() => reload(&sources, &snapshot),
         }
     }
+    let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
     let _ = claiming.await;
     // The claim loop held the last way into the queue but for running attempts, so this ends when all is written.
@@ -130,8 +131,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
             "stopping with unsettled rows; they are due again when their leases end"
         );
     }
-    // Whoever is being answered gets the answer, within the same time.
-    let _ = tokio::time::timeout(SETTLE_RESERVE, sealing).await;
+    // Whoever is being answered gets the answer, if it does not take longer than the drain may.
+    let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
     tracing::info!("stopped");
     Ok(())
 }

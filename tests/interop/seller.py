@@ -120,6 +120,48 @@ class Seller:
             await self.registry.complete(task_id, result or {"media_buy_id": "mb_1"})
         return {"task_id": task_id, "body": base64.b64encode(await self._sealed_body(task_id)).decode()}
 
+    async def register(self, tasks: list[dict[str, Any]]) -> list[str]:
+        """Issues every task and leaves it open; answers their ids."""
+        return [await self._register(**task) for task in tasks]
+
+    async def _register(
+        self,
+        url: str,
+        operation_id: str,
+        account_id: str = "acc_1",
+        task_type: str = "create_media_buy",
+        token: str | None = None,
+        authentication: list[str] | None = None,
+    ) -> str:
+        return await self.registry.issue(
+            account_id=account_id,
+            task_type=task_type,
+            webhook_url=url,
+            webhook_operation_id=operation_id,
+            webhook_token=token,
+            webhook_authentication=TaskWebhookAuthentication(*authentication) if authentication else None,
+        )
+
+    async def complete(self, task_id: str) -> None:
+        """Ends a task that is there already, whoever sealed its registration."""
+        await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
+
+    async def open_registration(self, task: dict[str, str], sealed: str, nonce: str) -> list[Any]:
+        """What the SDK reads in a registration: URL, operation id, token, credentials, scope."""
+        url, operation_id, token, authentication, scope = self.outbox._open_registration_with_scope(
+            account_id=task["account_id"],
+            task_id=task["task_id"],
+            task_type=task["task_type"],
+            encrypted_registration=base64.b64decode(sealed),
+            nonce=base64.b64decode(nonce),
+        )
+        credentials = [authentication.scheme, authentication.credentials] if authentication else None
+        return [url, operation_id, token, credentials, scope]
+
+    async def sealed_body(self, task_id: str) -> str:
+        """What the SDK reads in the outbox row of a task."""
+        return base64.b64encode(await self._sealed_body(task_id)).decode()
+
     async def _sealed_body(self, task_id: str) -> bytes:
         """What a receiver must get, read back from the row through the SDK's own envelope code."""
         async with self.pool.connection() as connection:
@@ -175,6 +217,10 @@ def commands() -> dict[str, Command]:
     return {
         "open": seller.open,
         "emit": seller.emit,
+        "register": seller.register,
+        "complete": seller.complete,
+        "open_registration": seller.open_registration,
+        "sealed_body": seller.sealed_body,
         "work": seller.work,
         "rest": seller.rest,
         "claim_and_hang": seller.claim_and_hang,

@@ -15,4 +15,6 @@ mod poison;
 mod reload;
 mod replies;
 mod sdk;
+mod sealing;
+mod sealing_listener;
 mod secrets;

@@ -13,5 +13,6 @@ pub mod peer;
 pub mod receiver;
 pub mod runtime;
 pub mod seal;
+pub mod tool;
 pub mod verify;
 pub mod world;
