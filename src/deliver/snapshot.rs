@@ -88,7 +88,7 @@ pub(crate) fn keyring(config: &Config) -> Result<Keyring, SnapshotError> {
 }
 
 /// A token as a header can carry it; a line end after it is not part of it.
-fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotError> {
+pub(crate) fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotError> {
     let path = &config.settings.sealing.token_file;
     if path.as_os_str().is_empty() {
         return Ok(None);

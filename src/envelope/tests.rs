@@ -11,6 +11,7 @@ use super::registration::{SealedRegistration, open_registration};
 use super::seal::NONCE_LEN;
 use super::*;
 
+mod draft;
 mod registration;
 
 const HMAC_ON: OpenRules = OpenRules { legacy_hmac: true };
