@@ -39,9 +39,13 @@ pub(super) async fn claim(
             wait(jittered(poll), &phases).await;
             continue;
         }
-        match slots.claim(&store).await {
-            Ok(None) => {}
-            Ok(Some(claims)) => {
+        let room = tokio::select! {
+            room = slots.room() => room,
+            () = phases.reached(Phase::Draining) => return,
+        };
+        let Some(room) = room else { continue };
+        match slots.claim(&store, room).await {
+            Ok(claims) => {
                 pause.reset();
                 outage.ok();
                 metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
