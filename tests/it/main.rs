@@ -3,14 +3,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clock;
 mod config;
 mod crash;
 mod database;
 mod deliver;
+mod demo;
 mod drain;
 mod faults;
 mod fence;
 mod interop;
+mod metrics;
+mod migrate;
+mod notify;
 mod poison;
 mod reload;
 mod replies;
