@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Every way in which [`super::open`] can end without an envelope; each variant has one cause code.
+/// Every way in which [`super::open()`] can end without an envelope; each variant has one cause code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum OpenError {
     /// The tag fits under no held key. The row may be good and the key ours to supply, so this proves nothing

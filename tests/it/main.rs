@@ -17,6 +17,7 @@ mod metrics;
 mod migrate;
 mod notify;
 mod poison;
+mod readme;
 mod reload;
 mod replies;
 mod sdk;
