@@ -9,6 +9,7 @@ pub(super) const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
+const CANNOT_CREATE: u8 = 73;
 const NO_PERMISSION: u8 = 77;
 const CONFIG: u8 = 78;
 
@@ -30,6 +31,10 @@ impl Failure {
 
     pub(super) fn system(message: String) -> Failure {
         Failure { code: OS, message }
+    }
+
+    pub(super) fn cannot_create(error: anyhow::Error) -> Failure {
+        Failure { code: CANNOT_CREATE, message: format!("{error:#}") }
     }
 
     pub(super) fn config(message: String) -> Failure {

@@ -38,7 +38,8 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 69 database unreachable, 70 internal error, \
-                          71 refused by the operating system, 77 no permission, 78 configuration or schema cannot be used.";
+                          71 refused by the operating system, 73 a file cannot be made, 77 no permission, 78 configuration or \
+                          schema cannot be used.";
 
 #[derive(clap::Args)]
 struct SourceArgs {
@@ -92,7 +93,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run => run::run(sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
-        Command::Keygen(args) => keygen::run(args).map_err(Failure::from),
+        Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);
             Ok(())

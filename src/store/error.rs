@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unavailable {
-    #[error("cannot connect ({0})")]
+    #[error("cannot connect ({0}); does it run where the URL points?")]
     Connect(io::ErrorKind),
     #[error("no connection within the connect timeout")]
     ConnectTimeout,
