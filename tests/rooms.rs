@@ -51,7 +51,6 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "address",
             "claim",
             "config",
-            "daemon",
             "envelope",
             "post",
             "secret",

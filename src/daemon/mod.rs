@@ -2,7 +2,6 @@
 
 mod loops;
 mod outage;
-mod phase;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
-pub(crate) use phase::{Phase, Phases};
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
-use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
