@@ -4,6 +4,7 @@ use tokio_postgres::Client;
 
 use crate::support::cluster::{Database, migrating};
 use crate::support::listener::Listener;
+use crate::support::reference;
 use crate::support::refusal::Refusal;
 
 const URL: &str = "https://agent.example/";
@@ -64,8 +65,9 @@ async fn an_agent_is_registered_replaced_suspended_and_removed() {
 async fn no_list_of_brands_and_an_empty_one_are_told_apart() {
     let database = Database::new().await;
     for (given, read) in [("null", "null"), ("'{}'", "[]")] {
-        let named =
-            format!("p_agent_url => '{URL}', p_display_name => '', p_allowed_brands => {given}, p_default_terms => '{{}}'");
+        let named = format!(
+            "p_agent_url => '{URL}', p_display_name => '', p_allowed_brands => {given}, p_default_terms => '{{}}'"
+        );
         upsert(&database.client, &named).await.expect("it is in order");
         let agent = by_url(&database, URL).await.expect("it is there");
         assert!(agent.contains(&format!(r#""allowed_brands": {read}"#)), "{agent}");
@@ -177,7 +179,9 @@ async fn shared_credentials_stop_the_migration_until_they_are_repaired_as_it_say
     let found = database.client.query(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error}"));
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].get::<_, Vec<String>>(1).len(), 2);
-    database.execute("UPDATE adcp_buyer_agents SET api_key_id = null WHERE agent_url = 'https://b.example/'", &[]).await;
+    database
+        .execute("UPDATE adcp_buyer_agents SET api_key_id = null WHERE agent_url = 'https://b.example/'", &[])
+        .await;
     let output = migrating(&database.url);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(database.value::<String>(indexes, &[]).await, "adcp_buyer_agents_api_key_id_uidx");
@@ -236,4 +240,32 @@ async fn every_function_prepares_with_its_documented_types() {
     }
     let called = "EXECUTE a ('https://agent.example/', 'Acme', 'active', '{operator}', null, null, null, '{}')";
     database.client.batch_execute(called).await.expect("it is in order");
+}
+
+#[tokio::test]
+async fn the_reference_is_kept() {
+    let functions =
+        ["upsert_agent", "set_agent_status", "delete_agent", "resolve_agent_by_url", "resolve_agent_by_credential"];
+    reference::assert_kept(&Database::new().await, "Buyer agents", &functions).await;
+}
+
+/// And is not led astray by tables of the caller's making.
+#[tokio::test]
+async fn a_host_uses_the_functions_and_reaches_no_table() {
+    let database = Database::new().await;
+    let client = &database.client;
+    registered(client, URL, Some("key-1")).await;
+    let shadow = "SET ROLE outboxd_host; CREATE TEMP TABLE adcp_buyer_agents (agent_url text, api_key_id text)";
+    client.batch_execute(shadow).await.expect("anyone may have temporary tables");
+    assert_eq!(by_credential(client, "key-1").await, [URL]);
+    assert!(!upsert(client, &format!("'{URL}', 'Acme'")).await.expect("hosts may"), "another table was written");
+    for denied in [
+        "SELECT * FROM public.adcp_buyer_agents",
+        "DELETE FROM public.adcp_proposal_drafts",
+        "SELECT outboxd._notify_agent('upsert', 'x')",
+        "SELECT outboxd._consume_proposal('a', 'p', 'mb', 'draft')",
+    ] {
+        let error = client.batch_execute(denied).await.expect_err(denied);
+        assert_eq!(Refusal::of(&error).sqlstate, "42501", "{denied}");
+    }
 }

@@ -1,10 +1,11 @@
 //! The host's functions for proposals: the states, what is refused in each, and who wins a reservation.
 
 use tokio::join;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, IsolationLevel};
 
 use crate::support::cluster::{Database, connect};
 use crate::support::eventually::eventually;
+use crate::support::reference;
 use crate::support::refusal::Refusal;
 
 const DEADLINE: &str = "2031-05-06T07:08:09.123456Z";
@@ -61,7 +62,8 @@ async fn a_proposal_goes_from_draft_to_media_buy_and_repeats_change_nothing() {
     let same = r#"commit_proposal('a', 'p', '2031-05-06 09:08:09.123456+02', '{"total": 2.0}')"#;
     assert!(!call(client, same).await.expect("the same in other words"));
     let reserved = reserve(client, "a", "p").await.expect("it is committed");
-    for part in [r#""state": "consuming""#, r#""total": 2"#, r#""media_buy_id": null"#, "09.123456", r#""recipe_kind""#] {
+    for part in [r#""state": "consuming""#, r#""total": 2"#, r#""media_buy_id": null"#, "09.123456", r#""recipe_kind""#]
+    {
         assert!(reserved.contains(part), "{part}: {reserved}");
     }
     assert!(call(client, "release_consumption('a', 'p')").await.expect("it is reserved"));
@@ -222,7 +224,8 @@ async fn one_account_neither_sees_nor_moves_the_proposals_of_another() {
     let client = &database.client;
     for from in ["draft", "committed", "consuming", "consumed"] {
         let id = proposal_in(client, from).await;
-        let before: String = database.value("SELECT string_agg(t::text, ' ') FROM adcp_proposal_drafts AS t", &[]).await;
+        let before: String =
+            database.value("SELECT string_agg(t::text, ' ') FROM adcp_proposal_drafts AS t", &[]).await;
         for (called, sqlstate) in [
             (commit("b", &id), "OD204"),
             (format!("finalize_consumption('b', '{id}', 'mb_{id}')"), "OD204"),
@@ -273,7 +276,8 @@ async fn a_second_reservation_waits_for_what_becomes_of_the_first() {
         let holding = first.transaction().await.expect("it begins");
         holding.query_one("SELECT outboxd.try_reserve_consumption('a', $1)", &[&id]).await.expect("it is committed");
         let ending = async {
-            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            let waiting =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
             eventually("the second waits", async || match database.value::<i64>(waiting, &[]).await {
                 1 => Ok(()),
                 other => Err(other),
@@ -286,7 +290,9 @@ async fn a_second_reservation_waits_for_what_becomes_of_the_first() {
             assert_eq!(outcome.expect_err("the first has it").sqlstate, "OD203");
         } else {
             outcome.expect("the first gave up");
-            assert!(call(&database.client, &format!("release_consumption('a', '{id}')")).await.expect("it is reserved"));
+            assert!(
+                call(&database.client, &format!("release_consumption('a', '{id}')")).await.expect("it is reserved")
+            );
         }
     }
 }
@@ -312,4 +318,34 @@ async fn every_function_prepares_with_its_documented_types() {
     ] {
         database.client.batch_execute(&statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
     }
+}
+
+#[tokio::test]
+async fn the_reference_is_kept() {
+    let functions = [
+        "put_draft",
+        "get_proposal",
+        "get_proposal_by_media_buy",
+        "commit_proposal",
+        "try_reserve_consumption",
+        "finalize_consumption",
+        "release_consumption",
+        "mark_consumed",
+        "discard_proposal",
+    ];
+    reference::assert_kept(&Database::new().await, "Proposals", &functions).await;
+}
+
+#[tokio::test]
+async fn under_repeatable_read_the_loser_is_told_to_try_again() {
+    let database = Database::new().await;
+    let id = proposal_in(&database.client, "committed").await;
+    let mut late = connect(&database.url).await;
+    let late =
+        late.build_transaction().isolation_level(IsolationLevel::RepeatableRead).start().await.expect("it begins");
+    late.query_one("SELECT count(*) FROM outboxd.get_proposal('a', $1)", &[&id]).await.expect("it is there");
+    reserve(&database.client, "a", &id).await.expect("it is committed");
+    let sql = "SELECT outboxd.try_reserve_consumption('a', $1)";
+    let error = late.query_one(sql, &[&id]).await.expect_err("its snapshot is behind");
+    assert_eq!(Refusal::of(&error).sqlstate, "40001");
 }

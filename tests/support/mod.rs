@@ -12,6 +12,7 @@ pub mod listener;
 pub mod metrics;
 pub mod peer;
 pub mod receiver;
+pub mod reference;
 pub mod refusal;
 pub mod runtime;
 pub mod seal;
