@@ -64,7 +64,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let code = match &error.kind {
             Kind::Permission => NO_PERMISSION,
-            Kind::Schema { .. } => CONFIG,
+            Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
             Kind::Other { .. } | Kind::Unreadable { .. } => SOFTWARE,
             Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } => UNAVAILABLE,
         };

@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     Schema { sqlstate: String, detail: String },
     #[error("the database user lacks a privilege (SQLSTATE 42501); run `outboxd check`")]
     Permission,
+    /// Our own SQL refused and said what to do. Among what the daemon and `migrate` run only a migration does, in
+    /// sentences that hold no row's content.
+    #[error("{message}. {hint} (SQLSTATE {sqlstate})")]
+    Refused { sqlstate: String, message: String, hint: String },
     #[error("SQLSTATE {sqlstate}")]
     Other { sqlstate: String },
     /// The answer has columns that we cannot read: the statement's file and its reader disagree.
@@ -82,6 +86,7 @@ impl Kind {
             Kind::Timeout { .. } => "timeout",
             Kind::Schema { .. } => "schema",
             Kind::Permission => "permission",
+            Kind::Refused { .. } => "refused",
             Kind::Other { .. } => "other",
             Kind::Unreadable { .. } => "unreadable",
         }
@@ -95,6 +100,14 @@ impl Kind {
     /// `waited` is how long the caller has been waiting when a timeout of the server strikes.
     pub(super) fn of(error: &tokio_postgres::Error, waited: Duration) -> Kind {
         if let Some(db) = error.as_db_error() {
+            // A class that Postgres leaves to its users, and that is ours.
+            if db.code().code().starts_with("OD") {
+                return Kind::Refused {
+                    sqlstate: db.code().code().to_owned(),
+                    message: db.message().to_owned(),
+                    hint: db.hint().unwrap_or_default().to_owned(),
+                };
+            }
             return Kind::of_sqlstate(db.code(), db.message(), waited);
         }
         if error.is_closed() {
