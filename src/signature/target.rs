@@ -15,7 +15,6 @@ pub(crate) struct Target {
     pub(crate) request_target: String,
     host: String,
     port: Option<u16>,
-    https: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +66,6 @@ impl Target {
             request_target,
             port: named.port,
             host: named.host,
-            https: parts.https,
         })
     }
 
