@@ -65,6 +65,9 @@ pub(crate) enum Unavailable {
     TooManyConnections,
     #[error("it is out of disk, memory or another resource")]
     OutOfResources,
+    /// PgBouncer's answer to start-up settings and to statements that another of its connections has prepared.
+    #[error("what answers is a pooler that keeps no session: set database.prepared_statements = false")]
+    Pooler,
     #[error("the connection was lost")]
     Closed,
     #[error("every connection of our pool is in use")]
@@ -152,6 +155,7 @@ impl Kind {
             "42P01" | "42703" | "42883" | "42704" | "3F000" | "42804" => {
                 Kind::Schema { sqlstate: code.to_owned(), detail: message.to_owned() }
             }
+            "08P01" => Kind::Unavailable(Unavailable::Pooler),
             "3D000" => Kind::Unavailable(Unavailable::NoSuchDatabase),
             "53300" | "53400" => Kind::Unavailable(Unavailable::TooManyConnections),
             "57P01" | "57P02" | "57P03" | "57P05" => Kind::Unavailable(Unavailable::Restarting),
