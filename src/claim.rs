@@ -88,6 +88,12 @@ struct Destination {
     parked_until: Option<Instant>,
 }
 
+/// Free slots and bytes, taken for a claim that is about to be made.
+pub(crate) struct Room {
+    permits: Vec<OwnedSemaphorePermit>,
+    bytes: usize,
+}
+
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     slots: Arc<Slots>,
@@ -177,8 +183,14 @@ impl Slots {
         destinations.iter().map(|(name, one)| (name.to_string(), room(one) as u32)).collect()
     }
 
-    /// Permits for up to one batch: waits for the first, then briefly for more. `None` if nothing came free in time.
-    async fn gather(&self) -> Option<Vec<OwnedSemaphorePermit>> {
+    /// Room for up to one batch: waits for the first free slot, then briefly for more. `None` if none came free in time.
+    pub(crate) async fn room(&self) -> Option<Room> {
+        let held = self.bytes.load(Ordering::Relaxed);
+        let bytes = self.limits.max_in_flight_bytes.saturating_sub(held);
+        if bytes == 0 {
+            let _ = tokio::time::timeout(PATIENCE, self.freed.notified()).await;
+            return None;
+        }
         let first = tokio::time::timeout(PATIENCE, self.free.clone().acquire_owned()).await.ok()?.ok()?;
         let batch = self.limits.claim_batch.min(self.limits.slots);
         let wanted = batch.min(self.limits.slots.div_ceil(4));
@@ -190,22 +202,16 @@ impl Slots {
             let Ok(permit) = self.free.clone().try_acquire_owned() else { break };
             permits.push(permit);
         }
-        Some(permits)
+        Some(Room { permits, bytes })
     }
 
-    /// Claims what fits now. `None` means that no room came free while it waited; empty, that nothing was due.
-    pub(crate) async fn claim(self: &Arc<Self>, store: &Store) -> Result<Option<Vec<Claim>>, StoreError> {
-        let Some(mut permits) = self.gather().await else { return Ok(None) };
-        let held = self.bytes.load(Ordering::Relaxed);
-        let room = self.limits.max_in_flight_bytes.saturating_sub(held);
-        if room == 0 {
-            let _ = tokio::time::timeout(PATIENCE, self.freed.notified()).await;
-            return Ok(None);
-        }
+    /// Claims what is due and fits into the room; empty where nothing was.
+    pub(crate) async fn claim(self: &Arc<Self>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+        let Room { mut permits, bytes } = room;
         let asked_at = Instant::now();
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
-            max_bytes: room as u64,
+            max_bytes: bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits.lease,
             rooms: self.rooms(asked_at),
@@ -216,7 +222,7 @@ impl Slots {
             batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
         self.limited.store(self.lock().values().any(full), Ordering::Relaxed);
-        Ok(Some(claims))
+        Ok(claims)
     }
 
     fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {

@@ -1,4 +1,32 @@
-//! outboxd (architecture page follows)
+//! `outboxd` posts sealed webhooks from a Postgres outbox: exactly the bytes that were committed, signed, at least once.
+//!
+//! # One delivery
+//!
+//! ```text
+//! claim -> open -> resolve -> pin -> sign -> post -> classify -> schedule -> settle
+//! ```
+//!
+//! Each stage takes what the one before it made, so that none can be skipped: nothing can be posted without a
+//! `address::Pinned`, which only the address policy makes, and a signed request. `deliver` is that line on one
+//! screen; the rooms below it do not know each other.
+//!
+//! # Rooms
+//!
+//! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
+//! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
+//! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
+//! is Postgres), `claim`, `signer`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
+//! `cli` and `demo`. `tests/rooms.rs` reads the source and holds the rules.
+//!
+//! # What is absent
+//!
+//! - There is no way to settle a row without the token of its current lease, and no statement that lacks the comparison.
+//! - There is no transaction and no pool connection across the network.
+//! - There is no second parser that decides where a URL leads, no redirect, no proxy, no decompression.
+//! - There is no attempt that begins without room for all of it in its lease, and none after the row's horizon.
+//! - There is no log field, metric label or stored error that a receiver's text or a secret could get into.
+//! - There is no cause recognised by its text; foreign errors are told apart by type, once, at the wall.
+//! - There is no unsafe code, and no crypto backend but ring.
 #![forbid(unsafe_code)]
 
 pub(crate) mod address;

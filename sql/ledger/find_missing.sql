@@ -13,7 +13,14 @@ with wanted(version, kind, relation, name) as (
            (2, 'column', 'decisioning_tasks', 'webhook_registration'),
            (2, 'column', 'decisioning_tasks', 'webhook_registration_nonce'),
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
-           (3, 'index', $1, $1 || '_open_rows_idx')
+           (3, 'index', $1, $1 || '_open_rows_idx'),
+           (4, 'table', $1 || '_composed', null),
+           (5, 'table', 'adcp_buyer_agents', null),
+           (5, 'index', 'adcp_buyer_agents', 'adcp_buyer_agents_api_key_id_uidx'),
+           (5, 'index', 'adcp_buyer_agents', 'adcp_buyer_agents_status_idx'),
+           (6, 'table', 'adcp_proposal_drafts', null),
+           (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_media_buy_idx'),
+           (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_expires_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

@@ -11,6 +11,7 @@ const NO_INPUT: u8 = 66;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
+const CANNOT_CREATE: u8 = 73;
 const IO: u8 = 74;
 const NO_PERMISSION: u8 = 77;
 const CONFIG: u8 = 78;
@@ -49,6 +50,10 @@ impl Failure {
         Failure { code: IO, message }
     }
 
+    pub(super) fn cannot_create(error: anyhow::Error) -> Failure {
+        Failure { code: CANNOT_CREATE, message: format!("{error:#}") }
+    }
+
     pub(super) fn config(message: String) -> Failure {
         Failure { code: CONFIG, message }
     }
@@ -76,7 +81,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let code = match &error.kind {
             Kind::Permission => NO_PERMISSION,
-            Kind::Schema { .. } => CONFIG,
+            Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
             Kind::Other { .. } | Kind::Unreadable { .. } => SOFTWARE,
             Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } => UNAVAILABLE,
         };

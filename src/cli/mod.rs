@@ -40,8 +40,8 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
-                          unreachable, 70 internal error, 71 refused by the operating system, 74 cannot read or write, \
-                          77 no permission, 78 configuration or schema cannot be used.";
+                          unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
+                          74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
 struct SourceArgs {
@@ -103,7 +103,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Check => check::run(&sources),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
-        Command::Keygen(args) => keygen::run(args).map_err(Failure::from),
+        Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);
             Ok(())

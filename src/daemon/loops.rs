@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 use super::outage::{Outage, Pause};
-use super::{Phase, Phases, notify, refusals};
+use super::{notify, refusals};
 use crate::claim::Slots;
 use crate::config::Sweep;
-use crate::deliver::{Tools, deliver};
+use crate::deliver::{Phase, Phases, Tools, deliver};
 use crate::store::{Kind, Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
@@ -39,9 +39,13 @@ pub(super) async fn claim(
             wait(jittered(poll), &phases).await;
             continue;
         }
-        match slots.claim(&store).await {
-            Ok(None) => {}
-            Ok(Some(claims)) => {
+        let room = tokio::select! {
+            room = slots.room() => room,
+            () = phases.reached(Phase::Draining) => return,
+        };
+        let Some(room) = room else { continue };
+        match slots.claim(&store, room).await {
+            Ok(claims) => {
                 pause.reset();
                 outage.ok();
                 metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());

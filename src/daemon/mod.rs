@@ -2,7 +2,6 @@
 
 mod loops;
 mod outage;
-mod phase;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +11,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
-pub(crate) use phase::{Phase, Phases};
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
-use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
 use crate::sealing;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
@@ -123,14 +121,13 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
-    let _ = claiming.await;
-    // The claim loop held the last way into the queue but for running attempts, so this ends when all is written.
-    if tokio::time::timeout(SETTLE_RESERVE, settling).await.is_err() {
-        tracing::warn!(
-            rows = slots.in_flight(),
-            "stopping with unsettled rows; they are due again when their leases end"
-        );
+    // Whoever still holds a slot now waits for a database that does not answer; there is nothing left to wait for.
+    if slots.in_flight() > 0 {
+        let rows = slots.in_flight();
+        tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
+    claiming.abort();
+    settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
     tracing::info!("stopped");
@@ -197,6 +194,7 @@ fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>) {
 }
 
 /// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.
+/// A row leaves its slot only when its verdict is in the database, so that free slots mean that all is settled.
 async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &Phases, health: &Health) {
     let ends = Instant::now() + limit;
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -212,7 +210,7 @@ async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &P
     if !finished {
         tracing::info!(in_flight = slots.in_flight(), "cutting off what still runs and giving its rows back");
         phases.enter(Phase::Cut);
-        let _ = tokio::time::timeout_at(ends.max(Instant::now() + reserve), slots.drained()).await;
+        let _ = tokio::time::timeout(reserve, slots.drained()).await;
     }
 }
 

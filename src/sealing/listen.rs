@@ -24,8 +24,7 @@ use super::batch::BatchFault;
 use super::sealer::{Fault, Outcome, Sealer, written};
 use super::socket::{Socket, Stream};
 use crate::config::SealingAddress;
-use crate::daemon::{Phase, Phases};
-use crate::deliver::Snapshot;
+use crate::deliver::{Phase, Phases, Snapshot};
 use crate::secret::random;
 use crate::telemetry::metrics;
 

@@ -3,15 +3,24 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clock;
 mod config;
 mod crash;
 mod database;
 mod deliver;
+mod demo;
 mod drain;
 mod faults;
 mod fence;
+mod host_agents;
+mod host_parity;
+mod host_proposals;
 mod interop;
+mod metrics;
+mod migrate;
+mod notify;
 mod poison;
+mod readme;
 mod reload;
 mod replies;
 mod sdk;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
@@ -51,11 +51,16 @@ async fn clone_template(name: &str) {
     admin.lock().await.batch_execute(&statement).await.expect("the template is idle");
 }
 
-fn migrate(url: &str) {
-    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+/// `outboxd migrate`, whatever it comes to.
+pub fn migrating(url: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outboxd"))
         .args(["migrate", "--set", &format!("database.url={url}")])
         .output()
-        .expect("the binary runs");
+        .expect("the binary runs")
+}
+
+fn migrate(url: &str) {
+    let output = migrating(url);
     assert!(output.status.success(), "migrate failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -72,6 +77,11 @@ pub async fn connect(url: &str) -> Client {
     client
 }
 
+fn next_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 pub struct Database {
     pub name: String,
     pub url: String,
@@ -79,11 +89,23 @@ pub struct Database {
 }
 
 impl Database {
+    /// With the schema of `outboxd migrate`.
     pub async fn new() -> Database {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = next_name();
         // Starting the cluster blocks for a moment, which a test's own runtime may.
         clone_template(&name).await;
+        Database::open(name).await
+    }
+
+    /// With no table at all.
+    pub async fn empty() -> Database {
+        let name = next_name();
+        let sql = format!("CREATE DATABASE {name} TEMPLATE template0");
+        connect(&url("postgres")).await.batch_execute(&sql).await.expect("an empty database is made");
+        Database::open(name).await
+    }
+
+    async fn open(name: String) -> Database {
         let url = url(&name);
         let client = connect(&url).await;
         Database { name, url, client }

@@ -1,0 +1,64 @@
+//! The exported metrics follow Prometheus' guidelines: help, type, unit in the name, no label that a row could fill.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::support::daemon::Daemon;
+use crate::support::receiver::Answer;
+use crate::support::seal::Draft;
+use crate::support::world::World;
+
+#[tokio::test]
+async fn every_metric_has_help_a_type_and_a_name_by_the_guidelines() {
+    let world = World::new().await;
+    world.receiver.answer(|target, _| Answer::status(if target == "/hooks" { 200 } else { 503 }));
+    world.insert("/hooks", 5).await;
+    let daemon = Daemon::start(&world.config()).await;
+    world.all_are("delivered").await;
+    let text = daemon.metrics().await.text;
+    let mut kinds = BTreeMap::new();
+    let mut helped = BTreeSet::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, kind] => drop(kinds.insert(name.to_string(), kind.to_string())),
+            ["#", "HELP", name, help] => {
+                assert!(help.ends_with('.'), "{line}");
+                helped.insert(name.to_string());
+            }
+            _ => {}
+        }
+    }
+    assert!(kinds.len() >= 20, "{text}");
+    for (name, kind) in &kinds {
+        assert!(helped.contains(name), "{name} has no help");
+        assert!(name.starts_with("outboxd_"), "{name}");
+        match kind.as_str() {
+            "counter" => assert!(name.ends_with("_total"), "{name} is a counter"),
+            "histogram" => assert!(name.ends_with("_seconds"), "{name} is a histogram"),
+            "gauge" => assert!(!name.ends_with("_total"), "{name} is a gauge"),
+            other => panic!("{name} is a {other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn labels_come_from_closed_lists_whatever_the_rows_say() {
+    let world = World::new().await;
+    world.receiver.answer(|_, _| Answer::status(503));
+    let drafts: Vec<Draft> = (0..50).map(|n| Draft::to(world.receiver.url(&format!("/canary-{n}?q=canary")))).collect();
+    world.database.insert(&world.seal(drafts)).await;
+    let daemon = Daemon::start(&world.config().set("retry.base", "1m")).await;
+    world.receiver.wait_for(50).await;
+    let text = daemon.metrics().await.text;
+    assert!(!text.contains("canary") && !text.contains("127.0.0.1"), "{text}");
+    let labels: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| line.split(['{', ',']).skip(1))
+        .filter_map(|label| label.split_once("=\"").map(|(name, _)| name))
+        .collect();
+    let known =
+        BTreeSet::from(["code", "kind", "le", "quantile", "result", "state", "statement", "verdict", "version"]);
+    assert!(labels.is_subset(&known), "{labels:?}");
+    assert!(text.lines().count() < 1500, "{} series", text.lines().count());
+}
