@@ -99,7 +99,7 @@ begin
         raise exception using
             errcode = 'OD011',
             message = format('task %s has type %L, which no webhook reports on', p_task_id, p_task_type),
-            hint = 'Use one of the task types in select * from outboxd.task_types, or issue it without registration.';
+            hint = 'Use one of the task types in select * from outboxd.task_types(), or issue it without registration.';
     end if;
     if p_task_type <> 'media_buy_delivery' and coalesce(p_task_id !~ '^[A-Za-z0-9_.:-]{1,246}$', true) then
         raise exception using
@@ -644,5 +644,10 @@ $$;
 comment on function outboxd.discard_task(text) is
     'Removes a task, as though it had never been issued; a webhook that was enqueued is still delivered. False if it is unknown. No errors.';
 
-create or replace view outboxd.task_types as select * from outboxd._task_types();
-comment on view outboxd.task_types is 'The task types that webhooks report on, with the protocol that their body names.';
+create or replace function outboxd.task_types() returns table (task_type text, protocol text)
+    language sql stable security definer
+as $$
+    select t.task_type, t.protocol from outboxd._task_types() as t
+$$;
+comment on function outboxd.task_types() is
+    'The task types that webhooks report on, with the protocol that their body names, if any. No errors.';
