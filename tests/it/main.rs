@@ -10,6 +10,7 @@ mod deliver;
 mod drain;
 mod faults;
 mod fence;
+mod host_tasks;
 mod interop;
 mod poison;
 mod reload;
