@@ -15,6 +15,8 @@ with wanted(version, kind, relation, name) as (
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
            (3, 'index', $1, $1 || '_open_rows_idx'),
            (4, 'table', $1 || '_composed', null),
+           (4, 'table', $1 || '_hints', null),
+           (4, 'index', 'decisioning_tasks', 'decisioning_tasks_account_created_idx'),
            (5, 'table', 'adcp_buyer_agents', null),
            (5, 'index', 'adcp_buyer_agents', 'adcp_buyer_agents_api_key_id_uidx'),
            (5, 'index', 'adcp_buyer_agents', 'adcp_buyer_agents_status_idx'),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::aad::{Aad, Binding};
+use super::compose::compose;
 use super::error::{EnvelopeFault, OpenError, RowFault};
 use super::json::{self, Member, Path};
 use super::key::Keyring;
@@ -43,8 +44,19 @@ impl fmt::Debug for Envelope {
     }
 }
 
-/// Opens the row's envelope. The ciphertext is taken out of the row and decrypted where it lies.
+/// Opens the row's envelope, or what a composed row's envelope is rendered from. The ciphertext is taken out of the row
+/// and decrypted where it lies.
 pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
+    if row.idempotency_key.is_empty() {
+        return Err(OpenError::Row(RowFault::NoIdempotencyKey));
+    }
+    match row.composed.take() {
+        Some(composed) => compose(row, &composed, ring, rules),
+        None => open_sealed(row, ring, rules),
+    }
+}
+
+fn open_sealed(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
     let (_, plaintext) = decrypt(row, ring)?;
     let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
         Some(Legacy { body, authentication }) => (body, Some(authentication)),
@@ -63,9 +75,6 @@ pub(super) fn decrypt(row: &mut Row, ring: &Keyring) -> Result<(usize, Zeroizing
         .as_slice()
         .try_into()
         .map_err(|_| OpenError::Row(RowFault::NonceLength { bytes: row.envelope_nonce.len() }))?;
-    if row.idempotency_key.is_empty() {
-        return Err(OpenError::Row(RowFault::NoIdempotencyKey));
-    }
     let sealed = mem::take(&mut row.encrypted_body);
     if sealed.len() < TAG_LEN {
         return Err(OpenError::Malformed(EnvelopeFault::NoTag { bytes: sealed.len() }));

@@ -45,7 +45,6 @@ const SCHEME: Path = &["authentication", "scheme"];
 const CREDENTIALS: Path = &["authentication", "credentials"];
 const SIGNING_SCOPE_ID: Path = &["signing_scope_id"];
 
-#[cfg_attr(not(test), expect(dead_code, reason = "composed rows will be rendered from it"))]
 pub(crate) fn open_registration(
     sealed: SealedRegistration<'_>,
     ring: &Keyring,

@@ -121,6 +121,7 @@ impl Stored {
             encrypted_body: needed(sealed.or(ciphertext), "encrypted_body")?,
             envelope_nonce: needed(own.or(nonce), "envelope_nonce")?,
             attempt_count: 0,
+            composed: None,
         })))
     }
 }

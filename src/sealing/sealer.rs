@@ -162,6 +162,7 @@ impl<'a> Sealer<'a> {
             encrypted_body: Vec::new(),
             envelope_nonce: Vec::new(),
             attempt_count: 0,
+            composed: None,
         };
         let authentication = item.authentication.as_ref().map(credentials);
         seal_delivery(&mut row, item.body, authentication, self.keyring, nonce, self.rules)

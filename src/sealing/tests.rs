@@ -110,6 +110,7 @@ fn row_of(item: &Value, answer: &Value) -> Row {
         encrypted_body: bytes("ciphertext"),
         envelope_nonce: bytes("nonce"),
         attempt_count: 1,
+        composed: None,
     }
 }
 

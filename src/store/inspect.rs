@@ -54,6 +54,7 @@ fn read_row(answer: &Answer) -> Result<StoredRow, Kind> {
             encrypted_body: read(answer, "encrypted_body")?,
             envelope_nonce: read(answer, "envelope_nonce")?,
             attempt_count: read(answer, "attempt_count")?,
+            composed: None,
         },
         state: read(answer, "state")?,
         last_error: read(answer, "last_error")?,

@@ -15,6 +15,7 @@ mod fence;
 mod host_agents;
 mod host_parity;
 mod host_proposals;
+mod host_tasks;
 mod interop;
 mod metrics;
 mod migrate;
