@@ -28,3 +28,4 @@ mod sdk;
 mod sealing;
 mod sealing_listener;
 mod secrets;
+mod upgrade;
