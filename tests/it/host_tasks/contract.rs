@@ -69,3 +69,17 @@ fn every_sqlstate_that_a_function_raises_is_in_the_reference() {
     }
     assert_eq!(raised, documented);
 }
+
+#[tokio::test]
+async fn the_types_that_are_listed_are_those_that_are_accepted() {
+    let database = Database::new().await;
+    let types = database.client.query("select task_type from outboxd.task_types()", &[]).await.expect("it lists");
+    assert_eq!(types.len(), 38);
+    for row in types {
+        let check = "select outboxd._check_reportable('task_1', $1)";
+        database.client.query(check, &[&row.get::<_, String>(0)]).await.expect("it is accepted");
+    }
+    let body = "select count(*) from regexp_matches((select prosrc from pg_proc where proname = '_check_reportable'), \
+                '''[a-z]+_[a-z_]+''', 'g')";
+    assert_eq!(database.value::<i64>(body, &[]).await, 39, "the types, and the one that is named again");
+}
