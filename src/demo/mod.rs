@@ -41,7 +41,7 @@ struct Door {
     rows: u64,
 }
 
-pub(crate) async fn run(rows: u32) -> anyhow::Result<()> {
+pub(crate) async fn run(rows: u32, stay: bool) -> anyhow::Result<()> {
     println!("outboxd demo: a throwaway Postgres and six buyers on loopback; everything is removed at the end.\n");
     let home = Home::new()?;
     let step = Steps::new();
@@ -63,15 +63,16 @@ pub(crate) async fn run(rows: u32) -> anyhow::Result<()> {
     let began = Instant::now();
     let committed = host.enqueue(&doors).await?;
     step.say("host", &format!("{rows} webhooks sealed and committed in {:.1} s", began.elapsed().as_secs_f64()));
-    let outcome = watch(&host, &doors, rows, began).await;
-    let stopped = stop(&mut daemon).await;
-    let (lines, took) = match outcome {
+    let (lines, took) = match watch(&host, &doors, rows, began).await {
         Ok(outcome) => outcome,
         Err(error) => bail!("{error:#}\n--- the daemon's last lines:\n{}", home.tail("outboxd.log")),
     };
-    stopped?;
     let sums = sum(&buyers, &committed, took);
     println!("\n{}", ledger::page(&lines, &sums));
+    if stay {
+        self::stay(&postgres.url("postgres"), &home.0, &doors[0].url, &buyers).await?;
+    }
+    stop(&mut daemon).await?;
     tokio::task::spawn_blocking(move || drop(postgres)).await?;
     judge(&lines, &sums)
 }
@@ -135,6 +136,30 @@ async fn watch(host: &Host, doors: &[Door], rows: u32, began: Instant) -> anyhow
             bail!("only {settled} of {expected} webhooks were settled in {} s", PATIENCE.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Lets a person try the host's side: says how to reach everything, and tells of each webhook that a buyer accepts.
+async fn stay(database: &str, home: &Path, buyer: &str, buyers: &Buyers) -> anyhow::Result<()> {
+    let config = home.join("outboxd.toml");
+    println!("staying until Ctrl-C; in another terminal:\n");
+    println!(
+        "  export DATABASE_URL='{database}'\n  export OUTBOXD_CONFIG='{}'\n  export BUYER='{buyer}'\n",
+        config.display()
+    );
+    let mut told = buyers.accepted();
+    let stopped = tokio::signal::ctrl_c();
+    tokio::pin!(stopped);
+    loop {
+        tokio::select! {
+            ended = &mut stopped => return Ok(ended?),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        for task in buyers.accepted() {
+            if told.insert(task.clone()) {
+                println!("  received  {task}, signature verified");
+            }
+        }
     }
 }
 

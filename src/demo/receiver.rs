@@ -1,6 +1,6 @@
 //! The demo's buyers: HTTPS servers on loopback that verify every signature before they answer by their character.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,6 +76,13 @@ impl Buyers {
         Ok(Buyers { ca_pem: issuer.pem(), acceptor: TlsAcceptor::from(Arc::new(tls)), check, ledger: Arc::default() })
     }
 
+    /// The tasks whose webhooks were accepted.
+    pub(super) fn accepted(&self) -> BTreeSet<String> {
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = ledger.notifications.values().filter(|receipt| receipt.accepted > 0);
+        accepted.filter_map(|receipt| member(&receipt.body, "task_id")).collect()
+    }
+
     /// Opens one buyer's door and returns its address.
     pub(super) async fn open(&self, character: Character) -> anyhow::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -120,10 +127,7 @@ async fn answer(
         return status(StatusCode::UNAUTHORIZED);
     }
     ledger.verified += 1;
-    let key = serde_json::from_slice::<serde_json::Value>(&body)
-        .ok()
-        .and_then(|body| Some(body.get("idempotency_key")?.as_str()?.to_owned()))
-        .unwrap_or_default();
+    let key = member(&body, "idempotency_key").unwrap_or_default();
     let receipt = ledger.notifications.entry(key).or_insert_with(|| Receipt {
         first: arrived,
         attempts: 0,
@@ -141,6 +145,11 @@ async fn answer(
             status(StatusCode::OK)
         }
     }
+}
+
+fn member(body: &[u8], name: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    Some(body.get(name)?.as_str()?.to_owned())
 }
 
 fn status(status: StatusCode) -> Response<Full<Bytes>> {

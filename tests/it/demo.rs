@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
+use crate::support::cluster;
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
 
@@ -27,4 +30,29 @@ async fn the_demo_delivers_what_can_be_delivered_and_leaves_nothing_behind() {
     assert_eq!(together, [200, 180, 20, 10, 10], "{}", ended.output);
     let left: Vec<_> = std::fs::read_dir(&home).expect("it is there").collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// The host's walk-through, run as it stands in the page.
+#[tokio::test]
+async fn the_five_minutes_with_psql_end_with_a_delivered_webhook() {
+    let page = include_str!("../../sql/host/README.md");
+    let block = page.split("```sh\n").find(|block| block.starts_with("task=$(psql")).expect("the page has it");
+    let script = block.split("```").next().expect("it ends");
+    let daemon = Daemon::command(&Config::empty(), &["demo", "--rows", "20", "--stay"]);
+    daemon.line(0, &["export BUYER="]).await;
+    let lines = daemon.text();
+    let exports: Vec<&str> = lines.lines().map(str::trim).filter(|line| line.starts_with("export ")).collect();
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_outboxd")).parent().expect("a file has one");
+    let path = format!("{}:{}:/usr/bin:/bin", binary.display(), cluster::programs().display());
+    let output = std::process::Command::new("bash")
+        .args(["-euc", &format!("{}\n{script}", exports.join("\n"))])
+        .env_clear()
+        .env("PATH", path)
+        .output()
+        .expect("bash is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.line(0, &["received", "signature verified"]).await;
+    daemon.signal(Signal::SIGINT);
+    let ended = daemon.wait_exit(Duration::from_secs(20)).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
 }

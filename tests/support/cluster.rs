@@ -37,8 +37,13 @@ pub fn socket_directory() -> PathBuf {
 }
 
 /// `psql`, ready for a database; it stops at the first error.
+/// Where psql and its likes are.
+pub fn programs() -> PathBuf {
+    with_cluster(|cluster| cluster.programs().to_path_buf())
+}
+
 pub fn psql(database: &str) -> Command {
-    let mut command = with_cluster(|cluster| Command::new(cluster.programs().join("psql")));
+    let mut command = Command::new(programs().join("psql"));
     command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &url(database)]);
     command
 }
