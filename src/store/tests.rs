@@ -4,6 +4,7 @@
 mod claiming;
 mod door;
 mod encryption;
+mod inbox;
 mod plans;
 mod schema;
 mod settling;
