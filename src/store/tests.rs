@@ -6,6 +6,7 @@ mod door;
 mod encryption;
 mod inbox;
 mod plans;
+mod processing;
 mod schema;
 mod settling;
 mod sweeping;
