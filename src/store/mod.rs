@@ -6,6 +6,8 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+#[cfg_attr(not(test), allow(dead_code))]
+mod inbox;
 mod migrate;
 mod preflight;
 mod settle;
@@ -22,8 +24,12 @@ use tokio_postgres::Row as Answer;
 pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
+#[allow(unused_imports)]
+pub(crate) use error::Damage;
 pub(crate) use error::{Kind, StoreError};
-pub(crate) use migrate::printed;
+#[allow(unused_imports)]
+pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Swept};
+pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};

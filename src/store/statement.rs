@@ -60,6 +60,11 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     inspect_table = "outbox/inspect_table" (TEXT);
+    accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
+    compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);
+    read_notification = "inbox/read_notification" (TEXT);
+    count_notifications = "inbox/count_notifications" ();
+    sweep_notifications = "inbox/sweep_notifications" (TEXT, INT8);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();
@@ -69,6 +74,8 @@ statements! {
     read_ledger = "ledger/read_ledger" (TEXT);
     record_migration = "ledger/record_migration" (TEXT, INT4, TEXT);
     find_missing = "ledger/find_missing" (TEXT);
+    find_missing_functions = "ledger/find_missing_functions" (TEXT, TEXT_ARRAY, TEXT_ARRAY);
+    find_served = "ledger/find_served" (TEXT);
 }
 
 pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);
