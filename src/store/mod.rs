@@ -6,7 +6,6 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
-#[cfg_attr(not(test), allow(dead_code))]
 mod inbox;
 mod migrate;
 mod preflight;
@@ -24,11 +23,8 @@ use tokio_postgres::Row as Answer;
 pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
-#[allow(unused_imports)]
-pub(crate) use error::Damage;
 pub(crate) use error::{Kind, StoreError};
-#[allow(unused_imports)]
-pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Swept};
+pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};

@@ -17,6 +17,7 @@ pub(crate) enum BodyError {
     #[error("the body ended early")]
     Short,
     #[error("the body is larger than allowed")]
+    #[allow(dead_code)] // for profiles that bound a body without a declared length
     TooLarge,
     #[error("the body did not come in time")]
     Late,
@@ -45,6 +46,7 @@ impl std::ops::Deref for Held {
     }
 }
 
+#[allow(dead_code)] // `all` is for profiles that take bodies without a declared length
 impl Body {
     /// What the sender declared, by Content-Length.
     pub(crate) fn declared(&self) -> Option<u64> {
