@@ -22,7 +22,7 @@ use super::heads::{Follower, Heads, Lengths};
 use super::listener::Stream;
 use super::wire::{Allowance, Wire};
 use super::{Arrival, Server};
-use crate::daemon::Phase;
+use crate::deliver::Phase;
 use crate::telemetry::metrics;
 
 /// All of a request's head. More than any real one; less than what 1,000 attackers could fill memory with.
