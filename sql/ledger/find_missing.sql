@@ -15,6 +15,8 @@ with wanted(version, kind, relation, name) as (
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
            (3, 'index', $1, $1 || '_open_rows_idx'),
            (4, 'table', $1 || '_composed', null),
+           (4, 'table', $1 || '_hints', null),
+           (4, 'index', 'decisioning_tasks', 'decisioning_tasks_account_created_idx'),
            (7, 'table', 'cms_terminal_notification_inbox', null),
            (7, 'table', 'cms_terminal_notification_processing', null),
            (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_waiting'),

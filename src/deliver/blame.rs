@@ -1,7 +1,7 @@
 //! Each stage's refusal as a cause: the one place where the rooms' errors meet the list of codes.
 
 use crate::address::{PinError, UrlError};
-use crate::envelope::{OpenError, RowFault};
+use crate::envelope::OpenError;
 use crate::signature::SignError;
 use crate::signer::ResolveError;
 use crate::verdict::Cause;
@@ -9,7 +9,7 @@ use crate::verdict::Cause;
 pub(super) fn open(error: &OpenError) -> Cause {
     match error {
         OpenError::Unopenable => Cause::EnvelopeUnopenable,
-        OpenError::Row(RowFault::NonceLength { .. } | RowFault::NoIdempotencyKey) => Cause::RowMalformed,
+        OpenError::Row(_) => Cause::RowMalformed,
         OpenError::Malformed(_) => Cause::EnvelopeMalformed,
         OpenError::Mismatch { .. } => Cause::EnvelopeMismatch,
         OpenError::HmacDisabled => Cause::HmacDisabled,

@@ -121,6 +121,13 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
     let row = match row {
         Ok(row) => row,
         Err(Broken::Oversize { .. }) => return Ending::Refused(Cause::BodyTooLarge),
+        Err(Broken::NothingComposed) => {
+            tracing::error!(
+                row = lease.held.id,
+                "the composed row has no result beside the outbox to be rendered from"
+            );
+            return Ending::Refused(Cause::RowMalformed);
+        }
         Err(Broken::Column { name }) => {
             tracing::error!(row = lease.held.id, column = name, "the row does not have the form of its table");
             return Ending::Refused(Cause::RowMalformed);

@@ -29,6 +29,8 @@ pub(crate) enum RowFault {
     NonceLength { bytes: usize },
     #[error("the idempotency key is empty")]
     NoIdempotencyKey,
+    #[error("version {version} of a composed body is not known here")]
+    ComposedVersion { version: i16 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

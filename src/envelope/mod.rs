@@ -2,12 +2,13 @@
 //! nothing about what becomes of a row whose envelope it refuses.
 
 mod aad;
+mod body;
+mod compose;
 mod error;
 mod json;
 mod key;
 mod legacy;
 mod open;
-#[cfg_attr(not(test), expect(dead_code, reason = "composed rows will be rendered from it"))]
 mod registration;
 mod row;
 mod seal;
@@ -16,9 +17,9 @@ mod seal;
 mod tests;
 
 pub(crate) use aad::{Aad, Binding};
-pub(crate) use error::{OpenError, RowFault};
+pub(crate) use error::OpenError;
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};
-pub(crate) use row::Row;
+pub(crate) use row::{Composed, Row};
 pub(crate) use seal::seal;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::aad::{Aad, Binding};
+use super::compose::compose;
 use super::error::{EnvelopeFault, OpenError, RowFault};
 use super::json::{self, Member, Path};
 use super::key::Keyring;
@@ -43,16 +44,24 @@ impl fmt::Debug for Envelope {
     }
 }
 
-/// Opens the row's envelope. The ciphertext is taken out of the row and decrypted where it lies.
+/// Opens the row's envelope, or what a composed row's envelope is rendered from. The ciphertext is taken out of the row
+/// and decrypted where it lies.
 pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
+    if row.idempotency_key.is_empty() {
+        return Err(OpenError::Row(RowFault::NoIdempotencyKey));
+    }
+    match row.composed.take() {
+        Some(composed) => compose(row, &composed, ring, rules),
+        None => open_sealed(row, ring, rules),
+    }
+}
+
+fn open_sealed(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
     let nonce: [u8; NONCE_LEN] = row
         .envelope_nonce
         .as_slice()
         .try_into()
         .map_err(|_| OpenError::Row(RowFault::NonceLength { bytes: row.envelope_nonce.len() }))?;
-    if row.idempotency_key.is_empty() {
-        return Err(OpenError::Row(RowFault::NoIdempotencyKey));
-    }
     let sealed = mem::take(&mut row.encrypted_body);
     if sealed.len() < TAG_LEN {
         return Err(OpenError::Malformed(EnvelopeFault::NoTag { bytes: sealed.len() }));

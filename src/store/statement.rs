@@ -55,6 +55,7 @@ statements! {
     settle_quarantined = "outbox/settle_quarantined" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY);
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
+    read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
     expire_overdue = "outbox/expire_overdue" (INT8);
     purge_settled = "outbox/purge_settled" (INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);

@@ -2,6 +2,7 @@
 //! for each test.
 
 mod claiming;
+mod composed;
 mod door;
 mod encryption;
 mod inbox;

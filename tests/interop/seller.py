@@ -87,6 +87,19 @@ class Seller:
         await self.registry.create_schema()
         await self.outbox.create_schema()
 
+    async def issue(self, tasks: list[dict[str, Any]]) -> list[str]:
+        """Issues tasks that somebody else brings to their end; answers their ids."""
+        return [
+            await self.registry.issue(
+                account_id=task.get("account_id", "acc_1"),
+                task_type=task.get("task_type", "create_media_buy"),
+                webhook_url=task["url"],
+                webhook_operation_id=task["operation_id"],
+                webhook_token=task.get("token"),
+            )
+            for task in tasks
+        ]
+
     async def emit(self, tasks: list[dict[str, Any]]) -> list[dict[str, str]]:
         """Issues every task and brings it to its end; answers the bodies that were sealed."""
         return [await self._emit(**task) for task in tasks]
@@ -174,6 +187,7 @@ def commands() -> dict[str, Command]:
     seller = Seller()
     return {
         "open": seller.open,
+        "issue": seller.issue,
         "emit": seller.emit,
         "work": seller.work,
         "rest": seller.rest,

@@ -12,6 +12,7 @@ mod demo;
 mod drain;
 mod faults;
 mod fence;
+mod host_tasks;
 mod interop;
 mod metrics;
 mod migrate;

@@ -36,6 +36,13 @@ pub fn socket_directory() -> PathBuf {
     with_cluster(|cluster| cluster.socket_directory().to_path_buf())
 }
 
+/// `psql`, ready for a database; it stops at the first error.
+pub fn psql(database: &str) -> Command {
+    let mut command = with_cluster(|cluster| Command::new(cluster.programs().join("psql")));
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &url(database)]);
+    command
+}
+
 /// CREATE DATABASE copies a template only while nobody else does.
 async fn clone_template(name: &str) {
     static ADMIN: OnceCell<tokio::sync::Mutex<Client>> = OnceCell::const_new();
