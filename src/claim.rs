@@ -222,7 +222,7 @@ impl Slots {
             default_room: self.limits.per_destination as u32,
         };
         let batch = store.claim_due(&request).await?;
-        let batch = fill_composed(store, batch, room).await;
+        let batch = fill_composed(store, batch, bytes).await;
         let claims: Vec<Claim> =
             batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
