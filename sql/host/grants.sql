@@ -66,7 +66,7 @@ begin
         continue when starts_with(name, '_');
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
-              from (values ('list_deliveries', 'outboxd_reader'),
+              from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
                            ('serves', 'outboxd_host'), ('serves', 'outboxd_daemon'), ('serves', 'outboxd_reader'),
                            ('task_types', 'outboxd_host'), ('task_types', 'outboxd_reader'))
                        as said(function_name, role_name)
@@ -80,7 +80,6 @@ begin
 
     -- The inbox: the daemon writes receipts and judges rows, and the functions above do the rest.
     if to_regrole('outboxd_daemon') is not null then
-        grant execute on function outboxd.inbox_clock() to outboxd_daemon;
         grant select, insert on cms_terminal_notification_inbox, cms_terminal_notification_processing to outboxd_daemon;
         grant select, insert, update, delete on cms_terminal_notification_quarantine to outboxd_daemon;
         grant select on cms_terminal_notifications to outboxd_daemon;
