@@ -66,7 +66,7 @@ begin
         continue when starts_with(name, '_');
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
-              from (values ('list_deliveries', 'outboxd_reader'),
+              from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
                            ('serves', 'outboxd_host'), ('serves', 'outboxd_daemon'), ('serves', 'outboxd_reader'),
                            ('task_types', 'outboxd_host'), ('task_types', 'outboxd_reader'))
                        as said(function_name, role_name)
@@ -76,6 +76,18 @@ begin
                 execute format('grant execute on function %s to %I', signature, role_name);
             end if;
         end loop;
+    end loop;
+
+    -- The inbox: the daemon writes receipts and judges rows, and the functions above do the rest.
+    if to_regrole('outboxd_daemon') is not null then
+        grant select, insert on cms_terminal_notification_inbox, cms_terminal_notification_processing to outboxd_daemon;
+        grant select, insert, update, delete on cms_terminal_notification_quarantine to outboxd_daemon;
+        grant select on cms_terminal_notifications to outboxd_daemon;
+    end if;
+    foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
+        if to_regrole(role_name) is not null then
+            execute format('grant select on outboxd.notifications to %I', role_name);
+        end if;
     end loop;
 end
 $do$;

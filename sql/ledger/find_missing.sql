@@ -22,12 +22,20 @@ with wanted(version, kind, relation, name) as (
            (5, 'index', 'adcp_buyer_agents', 'adcp_buyer_agents_status_idx'),
            (6, 'table', 'adcp_proposal_drafts', null),
            (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_media_buy_idx'),
-           (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_expires_idx')
+           (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_expires_idx'),
+           (7, 'table', 'cms_terminal_notification_inbox', null),
+           (7, 'table', 'cms_terminal_notification_processing', null),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_waiting'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_leased'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_due'),
+           (7, 'table', 'cms_terminal_notification_quarantine', null),
+           (7, 'view', 'cms_terminal_notifications', null)
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object
   from wanted
  where case kind
+       when 'view' then to_regclass(quote_ident(relation)) is null
        when 'table' then to_regclass(quote_ident(relation)) is null
        when 'column' then not exists (select from pg_attribute
                                        where attrelid = to_regclass(quote_ident(relation))

@@ -82,8 +82,8 @@ impl From<StoreError> for Failure {
         let code = match &error.kind {
             Kind::Permission => NO_PERMISSION,
             Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
-            Kind::Other { .. } | Kind::Unreadable { .. } => SOFTWARE,
-            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } => UNAVAILABLE,
+            Kind::Other { .. } | Kind::Unreadable { .. } | Kind::Damaged(_) => SOFTWARE,
+            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
         };
         Failure { code, message: error.to_string() }
     }
@@ -98,9 +98,11 @@ impl From<OpenError> for Failure {
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let code = match &error {
-            DaemonError::Config(_) | DaemonError::Snapshot(_) | DaemonError::LogFilter | DaemonError::Schema(_) => {
-                CONFIG
-            }
+            DaemonError::Config(_)
+            | DaemonError::Snapshot(_)
+            | DaemonError::Profile(_)
+            | DaemonError::LogFilter
+            | DaemonError::Schema(_) => CONFIG,
             DaemonError::Database(_) => CONFIG,
             DaemonError::Listen { .. } | DaemonError::Sealing(_) | DaemonError::System { .. } => OS,
         };

@@ -6,6 +6,7 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+mod inbox;
 mod inspect;
 mod migrate;
 mod preflight;
@@ -25,6 +26,7 @@ pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadCom
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
 pub(crate) use error::{Kind, StoreError};
+pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};

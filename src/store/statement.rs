@@ -63,6 +63,11 @@ statements! {
     read_sealed = "outbox/read_sealed" (INT8, TEXT);
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
+    accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
+    compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);
+    read_notification = "inbox/read_notification" (TEXT);
+    count_notifications = "inbox/count_notifications" ();
+    sweep_notifications = "inbox/sweep_notifications" (TEXT, INT8);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();

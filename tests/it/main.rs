@@ -22,6 +22,8 @@ mod migrate;
 mod notify;
 mod poison;
 mod readme;
+mod receive_server;
+mod receive_terminal;
 mod reload;
 mod replies;
 mod sdk;

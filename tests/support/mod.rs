@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod dns;
 pub mod eventually;
 pub mod host;
+pub mod inbox;
 pub mod keys;
 pub mod link;
 pub mod listener;
