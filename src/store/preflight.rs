@@ -109,6 +109,10 @@ pub(crate) enum Fact {
     Unwritable { columns: Vec<&'static str> },
     #[error("the database user may not delete rows, so finished rows stay: grant it, or purge them elsewhere")]
     Undeletable,
+    #[error(
+        "the database user may not read what composed rows are rendered from, so they wait: grant it outboxd_daemon"
+    )]
+    ComposedUnreadable,
     #[error("the check on column state does not allow {state}, which settling writes: allow it")]
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
@@ -127,7 +131,11 @@ impl Finding {
     pub(crate) fn is_about_privileges(&self) -> bool {
         matches!(
             self.fact,
-            Fact::SchemaForbidden { .. } | Fact::Unreadable { .. } | Fact::Unwritable { .. } | Fact::Undeletable
+            Fact::SchemaForbidden { .. }
+                | Fact::Unreadable { .. }
+                | Fact::Unwritable { .. }
+                | Fact::Undeletable
+                | Fact::ComposedUnreadable
         )
     }
 
@@ -151,6 +159,7 @@ pub(super) struct Inspection {
     has_triggers: bool,
     has_rules: bool,
     may_delete: bool,
+    may_read_composed: bool,
     schema: String,
     may_use_schema: bool,
     columns: Vec<String>,
@@ -171,6 +180,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         has_triggers: read(answer, "has_triggers")?,
         has_rules: read(answer, "has_rules")?,
         may_delete: read(answer, "may_delete")?,
+        may_read_composed: read(answer, "may_read_composed")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
         columns: read(answer, "columns")?,
@@ -208,6 +218,9 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.may_delete {
         facts.push((Warn, Fact::Undeletable));
+    }
+    if !table.may_read_composed {
+        facts.push((Warn, Fact::ComposedUnreadable));
     }
     if table.row_security {
         facts.push((Warn, Fact::RowSecurity));

@@ -235,6 +235,7 @@ async fn the_preflight_names_privileges_that_the_user_lacks() {
     let findings = store.preflight().await.expect("it answers");
     let expected = [
         (Severity::Warn, Fact::Undeletable),
+        (Severity::Warn, Fact::ComposedUnreadable),
         (Severity::Warn, Fact::RowSecurity),
         (Severity::Refuse, Fact::Unwritable { columns: vec!["updated_at"] }),
     ];
