@@ -13,7 +13,8 @@ with wanted(version, kind, relation, name) as (
            (2, 'column', 'decisioning_tasks', 'webhook_registration'),
            (2, 'column', 'decisioning_tasks', 'webhook_registration_nonce'),
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
-           (3, 'index', $1, $1 || '_open_rows_idx')
+           (3, 'index', $1, $1 || '_open_rows_idx'),
+           (4, 'table', $1 || '_composed', null)
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

@@ -1,8 +1,8 @@
-//! `outboxd migrate`: applies, prints or checks the migrations, one line each.
+//! `outboxd migrate`: applies, prints or checks the migrations and the host's functions, one line each.
 
 use super::{Failure, block_on, open_store};
 use crate::config::Config;
-use crate::store::printed;
+use crate::store::{Step, printed};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -24,13 +24,24 @@ pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
         let store = open_store(config)?;
         if !args.check {
             store
-                .migrate(|step| println!("{:<14} {}", if step.before { "already there" } else { "applied" }, step.file))
+                .migrate(|passed| {
+                    let file = passed.file;
+                    match passed.step {
+                        Step::Applied => println!("applied        {file}"),
+                        Step::AlreadyThere => println!("already there  {file}"),
+                        Step::Replaced => println!("replaced       {file}"),
+                        Step::Kept { serving } => println!("kept           {file} (it serves {serving})"),
+                    }
+                })
                 .await?;
             return Ok(());
         }
         let missing = store.find_missing().await?;
         for one in &missing {
-            println!("missing  {} (migration {:04})", one.object, one.version);
+            match one.version {
+                Some(version) => println!("missing  {} (migration {version:04})", one.object),
+                None => println!("missing  {} (sql/host)", one.object),
+            }
         }
         if missing.is_empty() {
             println!("complete: nothing is missing");

@@ -23,7 +23,7 @@ pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
 pub(crate) use error::{Kind, StoreError};
-pub(crate) use migrate::printed;
+pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};

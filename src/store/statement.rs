@@ -69,6 +69,8 @@ statements! {
     read_ledger = "ledger/read_ledger" (TEXT);
     record_migration = "ledger/record_migration" (TEXT, INT4, TEXT);
     find_missing = "ledger/find_missing" (TEXT);
+    find_missing_functions = "ledger/find_missing_functions" (TEXT, TEXT_ARRAY, TEXT_ARRAY);
+    find_served = "ledger/find_served" (TEXT);
 }
 
 pub(super) type Parameter<'a> = &'a (dyn ToSql + Sync);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
-use crate::store::migrate::{Applied, Missing};
+use crate::store::migrate::{Missing, Passed, Step, host_files};
 use crate::store::preflight::Fact;
 
 fn sql_files(below: &str) -> BTreeSet<String> {
@@ -17,10 +17,15 @@ fn sql_files(below: &str) -> BTreeSet<String> {
         .collect()
 }
 
-async fn migrate(store: &Store) -> Vec<Applied> {
+async fn migrate(store: &Store) -> Vec<Passed> {
     let mut passed = Vec::new();
-    store.migrate(|applied| passed.push(applied)).await.expect("the migrations apply");
+    store.migrate(|one| passed.push(one)).await.expect("the migrations apply");
     passed
+}
+
+/// The steps of the numbered migrations alone.
+fn numbered(passed: &[Passed]) -> Vec<&Step> {
+    passed.iter().filter(|one| one.file.starts_with('0')).map(|one| &one.step).collect()
 }
 
 async fn facts(db: &Database) -> Vec<Fact> {
@@ -63,9 +68,10 @@ async fn migrations_apply_to_nothing_to_an_sdk_made_database_and_twice() {
     for schema in [Schema::Empty, Schema::Sdk, Schema::Ours] {
         let db = Database::new(schema).await;
         let first = migrate(&db.store).await;
-        assert_eq!(first.iter().map(|applied| applied.version).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(first.iter().all(|applied| !applied.before));
-        assert!(migrate(&db.store).await.iter().all(|applied| applied.before));
+        let host = host_files();
+        assert_eq!(first.iter().filter(|one| one.step == Step::Applied).count(), first.len() - host.len());
+        assert_eq!(first.last().map(|one| (one.file, &one.step)), Some(("grants.sql", &Step::Replaced)));
+        assert!(numbered(&migrate(&db.store).await).iter().all(|step| **step == Step::AlreadyThere));
         assert!(db.store.find_missing().await.expect("it answers").is_empty());
         assert_eq!(facts(&db).await, []);
         let ledger = "select string_agg(schema_name || ' ' || outbox_table || ' ' || file, ',' order by version) \
@@ -76,10 +82,11 @@ async fn migrations_apply_to_nothing_to_an_sdk_made_database_and_twice() {
 }
 
 #[tokio::test]
-async fn an_sdk_made_database_lacks_only_our_index() {
+async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let db = Database::new(Schema::Sdk).await;
     let missing = db.store.find_missing().await.expect("it answers");
-    assert_eq!(missing, [Missing { version: 3, object: format!("index {TABLE}_open_rows_idx") }]);
+    let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
+    assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     assert_eq!(facts(&db).await, [Fact::IndexMissing(crate::store::preflight::IndexUse::Expire)]);
 }
 
@@ -93,16 +100,31 @@ async fn a_dropped_object_is_missing_and_made_again() {
     assert!(missing.contains(&format!("index {TABLE}_work_idx")), "{missing:?}");
     assert!(missing.contains(&"table decisioning_tasks".to_owned()), "{missing:?}");
     let again = migrate(&db.store).await;
-    assert_eq!(again.iter().map(|applied| applied.before).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(numbered(&again)[..3], [&Step::Applied, &Step::Applied, &Step::AlreadyThere]);
     assert!(db.store.find_missing().await.expect("it answers").is_empty());
+}
+
+#[tokio::test]
+async fn a_lost_or_altered_host_function_is_told_and_replaced() {
+    let db = Database::new(Schema::Ours).await;
+    migrate(&db.store).await;
+    db.run("create or replace function outboxd.serves() returns text language sql as $$ select 'changed' $$").await;
+    let missing = db.store.find_missing().await.expect("it answers");
+    let expected = Missing { version: None, object: "function outboxd.serves as of this release".into() };
+    assert_eq!(missing, [expected]);
+    migrate(&db.store).await;
+    assert!(db.store.find_missing().await.expect("it answers").is_empty());
+    db.run("drop function outboxd.serves()").await;
+    let missing = db.store.find_missing().await.expect("it answers");
+    assert_eq!(missing, [Missing { version: None, object: "function outboxd.serves".into() }]);
 }
 
 #[tokio::test]
 async fn migrators_at_the_same_time_do_not_disturb_each_other() {
     let db = Database::new(Schema::Empty).await;
     let (a, b, c) = tokio::join!(migrate(&db.store), migrate(&db.store), migrate(&db.store));
-    let made = [a, b, c].iter().flatten().filter(|applied| !applied.before).count();
-    assert_eq!(made, 3, "each migration was applied by one of them");
+    let made = [&a, &b, &c].into_iter().flatten().filter(|one| one.step == Step::Applied).count();
+    assert_eq!(made, numbered(&a).len(), "each migration was applied by one of them");
 }
 
 #[tokio::test]
@@ -111,7 +133,13 @@ async fn two_outboxes_in_one_database_have_ledgers_and_indexes_of_their_own() {
     migrate(&db.store).await;
     let other = TableName::parse("other_box").expect("a legal name");
     let store = Store::open(&StoreConfig { table: other, ..config(&db.url) }, silent()).expect("it opens");
-    assert!(migrate(&store).await.iter().all(|applied| !applied.before));
+    let passed = migrate(&store).await;
+    assert!(numbered(&passed).iter().all(|step| **step == Step::Applied));
+    assert_eq!(
+        passed.last().map(|one| one.step.clone()),
+        Some(Step::Kept { serving: format!("public.{TABLE}") }),
+        "the host functions go on serving the first"
+    );
     assert!(store.find_missing().await.expect("it answers").is_empty());
     assert!(store.preflight().await.expect("it answers").is_empty());
     assert!(store.claim_due(&request(1)).await.expect("it claims from its own table").is_empty());
@@ -123,7 +151,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     let mut command = Command::new(cluster().programs().join("psql"));
     command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &db.url, "-v", "outbox=my_box"]);
-    for suffix in ["work_idx", "retry_until_idx", "open_rows_idx"] {
+    for suffix in ["work_idx", "retry_until_idx", "open_rows_idx", "composed"] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
     let mut files: Vec<String> = sql_files("migrations").into_iter().collect();
@@ -141,7 +169,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
 #[tokio::test]
 async fn the_preflight_refuses_a_table_that_would_lose_rows() {
     let db = Database::new(Schema::Ours).await;
-    db.run(&format!("alter table {TABLE} set unlogged")).await;
+    db.run(&format!("drop table {TABLE}_composed; alter table {TABLE} set unlogged")).await;
     let findings = db.store.preflight().await.expect("it answers");
     assert_eq!(findings, [Finding { severity: Severity::Refuse, fact: Fact::Unlogged }]);
     db.run(&format!(

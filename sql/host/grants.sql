@@ -1,0 +1,61 @@
+-- Roles, rights and search paths of everything in schema outboxd. Applied last, since it finds by the catalog what the
+-- other files made; it grants nothing by name but the tables.
+--
+-- outboxd_host runs the functions and reaches no table. outboxd_daemon delivers. outboxd_reader looks at what an operator
+-- may see, which is no sealed byte. The roles have no login: grant them to those that have.
+-- Needs: CREATEROLE for roles that are not there; without it a notice says what to run by hand.
+
+-- Which outbox the functions serve is written in this function's comment, where anyone may read it.
+create or replace function outboxd.serves() returns text
+    language sql stable security definer
+as $$
+    select format('%I.%I', n.nspname, c.relname)
+      from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+     where c.oid = ':"outbox"'::regclass
+$$;
+
+do $do$
+declare
+    role_name text;
+    signature regprocedure;
+    home text := format('%I', current_schema());
+begin
+    execute format('comment on function outboxd.serves() is %L',
+                   format('The outbox that the functions of this schema serve: %I.%I', current_schema(),
+                          (parse_ident(':"outbox"'))[1]));
+
+    foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
+        if to_regrole(role_name) is null then
+            begin
+                execute format('create role %I nologin', role_name);
+            exception
+                when insufficient_privilege then
+                    raise notice 'role % is missing and % may not create it: run "create role % nologin", then migrate again',
+                                 role_name, current_user, role_name;
+                -- Another database of this cluster is being migrated at the same time.
+                when duplicate_object or unique_violation then null;
+            end;
+        end if;
+        if to_regrole(role_name) is not null then
+            execute format('grant usage on schema outboxd to %I', role_name);
+        end if;
+    end loop;
+
+    for signature in
+        select p.oid::regprocedure from pg_proc as p
+         where p.pronamespace = 'outboxd'::regnamespace and p.prokind = 'f'
+         order by p.proname
+    loop
+        -- A definer's right must not be led to objects of the caller's making.
+        if (select prosecdef from pg_proc where oid = signature) then
+            execute format('alter function %s set search_path = %s, pg_temp', signature, home);
+        end if;
+        execute format('revoke all on function %s from public', signature);
+        -- A name with an underscore in front is ours alone.
+        if to_regrole('outboxd_host') is not null
+           and not (select starts_with(proname, '_') from pg_proc where oid = signature) then
+            execute format('grant execute on function %s to outboxd_host', signature);
+        end if;
+    end loop;
+end
+$do$;
