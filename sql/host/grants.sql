@@ -40,6 +40,9 @@ begin
             execute format('grant usage on schema outboxd to %I', role_name);
         end if;
     end loop;
+    if to_regrole('outboxd_daemon') is not null then
+        grant select, insert, update, delete on adcp_webhook_inbox, adcp_webhook_inbox_nonces to outboxd_daemon;
+    end if;
 
     for signature in
         select p.oid::regprocedure from pg_proc as p
@@ -55,6 +58,11 @@ begin
         if to_regrole('outboxd_host') is not null
            and not (select starts_with(proname, '_') from pg_proc where oid = signature) then
             execute format('grant execute on function %s to outboxd_host', signature);
+        end if;
+        -- What the receiver keeps goes through them, and forwarding hands messages out as a host would.
+        if to_regrole('outboxd_daemon') is not null
+           and signature::text ~ '^outboxd\._?[a-z]+_webhooks?(_error)?\(' then
+            execute format('grant execute on function %s to outboxd_daemon', signature);
         end if;
     end loop;
 end

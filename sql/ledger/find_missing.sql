@@ -14,7 +14,15 @@ with wanted(version, kind, relation, name) as (
            (2, 'column', 'decisioning_tasks', 'webhook_registration_nonce'),
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
            (3, 'index', $1, $1 || '_open_rows_idx'),
-           (4, 'table', $1 || '_composed', null)
+           (4, 'table', $1 || '_composed', null),
+           (8, 'table', 'adcp_webhook_inbox', null),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_task_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_due_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_lease_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_settled_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_failed_idx'),
+           (8, 'table', 'adcp_webhook_inbox_nonces', null),
+           (8, 'index', 'adcp_webhook_inbox_nonces', 'adcp_webhook_inbox_nonces_expires_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

@@ -14,6 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod webhook_inbox;
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};
 pub(crate) use table::TableName;
+pub(crate) use webhook_inbox::{Accepted, Delivery, InboxSample, LeasedWebhook, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
 use settle::fence;

@@ -60,6 +60,15 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     inspect_table = "outbox/inspect_table" (TEXT);
+    webhook_accept = "inbox/webhook_accept" (TEXT, TEXT, FLOAT8, BOOL, INT8, INT8, TEXT, TEXT, BYTEA, BYTEA, BYTEA, BYTEA, INT4);
+    webhook_sample_nonces = "inbox/webhook_sample_nonces" ();
+    webhook_purge_nonces = "inbox/webhook_purge_nonces" (FLOAT8, INT8);
+    webhook_purge_settled = "inbox/webhook_purge_settled" (FLOAT8, INT8);
+    webhook_sample_inbox = "inbox/webhook_sample_inbox" (INT8);
+    webhook_claim = "inbox/webhook_claim" (TEXT, INT4, FLOAT8);
+    webhook_complete = "inbox/webhook_complete" (INT8, TEXT);
+    webhook_retry = "inbox/webhook_retry" (INT8, TEXT, TEXT, FLOAT8, FLOAT8);
+    webhook_fail = "inbox/webhook_fail" (INT8, TEXT, TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();

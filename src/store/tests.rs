@@ -8,6 +8,7 @@ mod plans;
 mod schema;
 mod settling;
 mod sweeping;
+mod webhooks;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};

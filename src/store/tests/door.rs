@@ -176,7 +176,7 @@ async fn every_statement_is_observed_under_its_files_name() {
     });
     let store = Store::open(&config(&db.url), observer).expect("it opens");
     store.probe().await.expect("it answers");
-    db.run(&format!("drop table {TABLE}")).await;
+    db.run(&format!("drop table {TABLE} cascade")).await;
     store.sample_backlog(1).await.expect_err("there is no table");
     let seen = seen.lock().expect("no observer panics");
     assert_eq!(seen[0], ("outbox/probe", Ok(1)));
