@@ -39,6 +39,7 @@ pub(crate) mod deliver;
 pub mod demo;
 pub(crate) mod envelope;
 pub(crate) mod post;
+pub(crate) mod receive;
 pub(crate) mod secret;
 pub(crate) mod settle;
 pub(crate) mod signature;

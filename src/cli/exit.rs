@@ -81,9 +81,11 @@ impl From<OpenError> for Failure {
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Failure {
         let code = match &error {
-            DaemonError::Config(_) | DaemonError::Snapshot(_) | DaemonError::LogFilter | DaemonError::Schema(_) => {
-                CONFIG
-            }
+            DaemonError::Config(_)
+            | DaemonError::Snapshot(_)
+            | DaemonError::Profile(_)
+            | DaemonError::LogFilter
+            | DaemonError::Schema(_) => CONFIG,
             DaemonError::Database(_) => CONFIG,
             DaemonError::Listen { .. } | DaemonError::System { .. } => OS,
         };

@@ -6,6 +6,7 @@ mod demo;
 mod exit;
 mod keygen;
 mod migrate;
+mod receive;
 mod run;
 
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ struct SourceArgs {
 enum Command {
     /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
     Run,
+    /// Take in notifications until stopped: each is stored in Postgres before it is acknowledged. SIGTERM and SIGINT drain.
+    Receive,
     /// Create or update the tables that the host and the daemon share.
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
@@ -91,6 +94,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
     match cli.command {
         Command::Run => run::run(sources),
+        Command::Receive => receive::run(&sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

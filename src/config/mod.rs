@@ -1,6 +1,7 @@
 //! Configuration: layers in, validated final values out. Decides no behaviour; opens no socket.
 
 mod layers;
+mod receive;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
+pub(crate) use receive::{Listen, ProfileName, Receive, Trusted};
 pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Settings, Signing, Sweep};
 
 use crate::secret::Secret;
@@ -161,6 +163,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("retry.slow_cap", retry.slow_cap, retry.slow_base.as_millis() as u64, HORIZON_MS)?;
     span("retry.retry_after_cap", retry.retry_after_cap, 0, 86_400_000)?;
     span("envelope.unopenable_grace", settings.envelope.unopenable_grace, 0, HORIZON_MS)?;
+    settings.receive.validate()?;
     signing(&settings.signing)
 }
 

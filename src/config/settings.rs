@@ -7,6 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
+use super::receive::Receive;
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
@@ -21,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) admin: Admin,
     pub(crate) log: Log,
     pub(crate) compat: Compat,
+    pub(crate) receive: Receive,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -151,7 +154,7 @@ pub(crate) enum CompatPolicy {
     Sdk,
 }
 
-fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(input)?;
     humantime::parse_duration(&text).map_err(|_| {
         serde::de::Error::custom(format!("{text:?} is not a duration; write a number and a unit, such as \"10s\""))

@@ -3,24 +3,29 @@
 mod loops;
 mod outage;
 mod phase;
+mod receive;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
 pub(crate) use phase::{Phase, Phases};
+pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
 use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::receive::ProfileError;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
-use crate::telemetry::health::{Condition, Health};
+use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
 
@@ -40,8 +45,10 @@ pub(crate) enum DaemonError {
     Schema(String),
     #[error(transparent)]
     Database(#[from] OpenError),
-    #[error("admin.listen: cannot listen on {address}: {reason}")]
-    Listen { address: std::net::SocketAddr, reason: String },
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    #[error("{key}: cannot listen on {address}: {reason}")]
+    Listen { key: &'static str, address: String, reason: String },
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -78,15 +85,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
-    let health = Arc::new(Health::new(settings.database.statement_timeout * 2 + Duration::from_secs(30)));
+    let health = Arc::new(Health::new(settings.database.statement_timeout * 2 + Duration::from_secs(30), &Loop::ALL));
     let outage = Arc::new(Outage::new(health.clone()));
-    if let Some(address) = settings.admin.listen {
-        let admin = Admin { health: health.clone(), metrics: recorder };
-        let bound = admin::listen(address, admin)
-            .await
-            .map_err(|error| DaemonError::Listen { address, reason: error.to_string() })?;
-        tracing::info!(addr = %bound, "admin listening");
-    }
+    open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
 
     let phases = Phases::new();
@@ -123,6 +124,22 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     claiming.abort();
     settling.abort();
     tracing::info!("stopped");
+    Ok(())
+}
+
+async fn open_admin(
+    address: Option<SocketAddr>,
+    health: &Arc<Health>,
+    metrics: PrometheusHandle,
+) -> Result<(), DaemonError> {
+    let Some(address) = address else { return Ok(()) };
+    let admin = Admin { health: health.clone(), metrics };
+    let bound = admin::listen(address, admin).await.map_err(|error| DaemonError::Listen {
+        key: "admin.listen",
+        address: address.to_string(),
+        reason: error.to_string(),
+    })?;
+    tracing::info!(addr = %bound, "admin listening");
     Ok(())
 }
 

@@ -18,7 +18,8 @@ pub(crate) enum Loop {
 }
 
 impl Loop {
-    const ALL: [Loop; 4] = [Loop::Claim, Loop::Settle, Loop::Sweep, Loop::Probe];
+    /// Those of `outboxd run`.
+    pub(crate) const ALL: [Loop; 4] = [Loop::Claim, Loop::Settle, Loop::Sweep, Loop::Probe];
 
     fn name(self) -> &'static str {
         match self {
@@ -53,6 +54,7 @@ impl Condition {
 pub(crate) struct Health {
     started: Instant,
     silence: Duration,
+    loops: &'static [Loop],
     beats: [AtomicU64; Loop::ALL.len()],
     faults: Mutex<BTreeMap<Condition, String>>,
     /// When a row last came that no held key opens.
@@ -60,13 +62,14 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// A loop that is silent for longer than `silence` counts as stuck. Starts unready: nothing is known yet.
-    pub(crate) fn new(silence: Duration) -> Health {
+    /// One of `loops` that is silent for longer than `silence` counts as stuck. Starts unready: nothing is known yet.
+    pub(crate) fn new(silence: Duration, loops: &'static [Loop]) -> Health {
         let unknown = || String::from("not known yet");
         let faults = BTreeMap::from([(Condition::Database, unknown()), (Condition::Schema, unknown())]);
         Health {
             started: Instant::now(),
             silence,
+            loops,
             beats: Default::default(),
             faults: Mutex::new(faults),
             unopenable: Mutex::default(),
@@ -97,13 +100,14 @@ impl Health {
     /// `Err` names the loops without progress.
     pub(crate) fn live(&self) -> Result<String, String> {
         let now = self.started.elapsed();
-        let stuck: Vec<&str> = Loop::ALL
-            .into_iter()
+        let stuck: Vec<&str> = self
+            .loops
+            .iter()
             .filter(|of| {
-                let beat = Duration::from_millis(self.beats[*of as usize].load(Ordering::Relaxed));
+                let beat = Duration::from_millis(self.beats[**of as usize].load(Ordering::Relaxed));
                 now.saturating_sub(beat) > self.silence
             })
-            .map(Loop::name)
+            .map(|of| of.name())
             .collect();
         if stuck.is_empty() { Ok("ok\n".into()) } else { Err(format!("no progress: {}\n", stuck.join(", "))) }
     }
@@ -136,14 +140,14 @@ mod tests {
 
     #[test]
     fn a_new_process_is_live_but_not_ready() {
-        let health = Health::new(Duration::from_secs(60));
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
         assert!(health.live().is_ok());
         assert_eq!(health.ready().unwrap_err(), "database: not known yet\nschema: not known yet\n");
     }
 
     #[test]
     fn a_silent_loop_is_named() {
-        let health = Health::new(Duration::ZERO);
+        let health = Health::new(Duration::ZERO, &Loop::ALL);
         std::thread::yield_now();
         while health.started.elapsed() < Duration::from_millis(2) {
             std::hint::spin_loop();
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_condition_reports_only_changes() {
-        let health = Health::new(Duration::from_secs(60));
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
         assert!(health.set(Condition::Database, None));
         assert!(!health.set(Condition::Database, None));
         assert!(health.set(Condition::Schema, None));
@@ -164,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_row_that_no_key_opens_is_a_warning_and_no_fault() {
-        let health = Health::new(Duration::from_secs(60));
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
         health.set(Condition::Database, None);
         health.set(Condition::Schema, None);
         assert_eq!(health.ready().unwrap(), "ok\n");

@@ -33,6 +33,10 @@ const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
 const READY: &str = "outboxd_ready";
+const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
+const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
+const RECEIVING_CONNECTIONS: &str = "outboxd_receiving_connections";
+const CONNECTIONS_CLOSED: &str = "outboxd_receiving_connections_closed_total";
 const BUILD_INFO: &str = "outboxd_build_info";
 
 /// Makes the process-wide recorder. Called once, before the first metric moves.
@@ -77,6 +81,10 @@ fn describe() {
     describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
     describe_counter!(STATEMENT_ERRORS, count, "Failed statements, by file and kind.");
     describe_gauge!(DATABASE_CONNECTIONS, count, "Connections to Postgres, by state.");
+    describe_counter!(RECEIVED_REQUESTS, count, "Requests answered by `outboxd receive`, by HTTP status.");
+    describe_histogram!(RECEIVED_DURATION, Unit::Seconds, "Time from a request's head to its answer.");
+    describe_gauge!(RECEIVING_CONNECTIONS, count, "Connections to `outboxd receive`.");
+    describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
@@ -164,6 +172,26 @@ pub(crate) fn reloaded(ok: bool) {
 
 pub(crate) fn egress_allowed(networks: usize) {
     gauge!(EGRESS_ALLOWED).set(networks as f64);
+}
+
+/// Statuses come from the profiles' closed lists.
+pub(crate) fn receive_answered(status: u16, took: Duration) {
+    counter!(RECEIVED_REQUESTS, "status" => status.to_string()).increment(1);
+    histogram!(RECEIVED_DURATION).record(took.as_secs_f64());
+}
+
+pub(crate) fn receive_connections(count: usize) {
+    gauge!(RECEIVING_CONNECTIONS).set(count as f64);
+}
+
+/// There was no room, and nobody who could have made it.
+pub(crate) fn receive_turned_away() {
+    counter!(CONNECTIONS_CLOSED, "reason" => "turned_away").increment(1);
+}
+
+/// It had kept us waiting longest when another needed its place.
+pub(crate) fn receive_made_room() {
+    counter!(CONNECTIONS_CLOSED, "reason" => "made_room").increment(1);
 }
 
 pub(crate) fn ready(ready: bool) {

@@ -1,0 +1,145 @@
+//! The `[receive]` sections as a file spells them, and where the receiver listens; which profile needs what is judged
+//! by the profile.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer};
+
+use super::settings::duration;
+use super::{ConfigError, range, refuse, span};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Receive {
+    #[serde(deserialize_with = "profile")]
+    pub(crate) profile: Option<ProfileName>,
+    #[serde(deserialize_with = "listen")]
+    pub(crate) listen: Listen,
+    pub(crate) tls_cert_file: PathBuf,
+    pub(crate) tls_key_file: PathBuf,
+    #[serde(deserialize_with = "trusted")]
+    pub(crate) trusted_proxies: Trusted,
+    pub(crate) max_connections: usize,
+    pub(crate) max_body_memory: usize,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) head_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) body_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) idle_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) drain_timeout: Duration,
+    pub(crate) terminal: Terminal,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Terminal {
+    pub(crate) origin: String,
+    pub(crate) intake_path: String,
+    pub(crate) require_https: bool,
+    pub(crate) credentials_file: PathBuf,
+    pub(crate) max_attempts: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProfileName {
+    TerminalNotification,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Listen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Listen::Tcp(address) => address.fmt(f),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The peers whose word about the scheme counts: proxies that end TLS before us.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Trusted {
+    pub(crate) networks: Vec<IpNet>,
+    /// Whoever may open the unix socket.
+    pub(crate) unix: bool,
+}
+
+impl Receive {
+    /// The certificate and key files, or neither.
+    pub(crate) fn tls_files(&self) -> Option<(&Path, &Path)> {
+        let set = !self.tls_cert_file.as_os_str().is_empty();
+        set.then_some((self.tls_cert_file.as_path(), self.tls_key_file.as_path()))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let (certificate, key) = (self.tls_cert_file.as_os_str(), self.tls_key_file.as_os_str());
+        if certificate.is_empty() != key.is_empty() {
+            let (missing, beside) = match key.is_empty() {
+                true => ("receive.tls_key_file", "receive.tls_cert_file"),
+                false => ("receive.tls_cert_file", "receive.tls_key_file"),
+            };
+            return refuse(missing, format!("is empty beside {beside}"), "both files, or neither");
+        }
+        if let (Listen::Tcp(address), None) = (&self.listen, self.tls_files())
+            && !address.ip().is_loopback()
+        {
+            return refuse(
+                "receive.listen",
+                format!("is {address}, where anybody could read and change what is sent in plain text"),
+                "with tls_cert_file and tls_key_file any address; without them a loopback address or unix:/path",
+            );
+        }
+        range("receive.max_connections", self.max_connections, 1, 100_000)?;
+        range("receive.max_body_memory", self.max_body_memory, 1 << 20, 64 << 30)?;
+        span("receive.head_timeout", self.head_timeout, 100, 600_000)?;
+        span("receive.body_timeout", self.body_timeout, 100, 600_000)?;
+        span("receive.idle_timeout", self.idle_timeout, 100, 3_600_000)?;
+        span("receive.drain_timeout", self.drain_timeout, 0, 3_600_000)
+    }
+}
+
+fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ProfileName>, D::Error> {
+    match String::deserialize(input)?.as_str() {
+        "" => Ok(None),
+        "terminal-notification" => Ok(Some(ProfileName::TerminalNotification)),
+        other => Err(serde::de::Error::custom(format!("{other:?} is no profile; known: \"terminal-notification\""))),
+    }
+}
+
+fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Listen, D::Error> {
+    let text = String::deserialize(input)?;
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        return Ok(Listen::Unix(path.into()));
+    }
+    text.parse().map(Listen::Tcp).map_err(|_| {
+        serde::de::Error::custom(format!(
+            "{text:?} is neither an address and port, such as \"127.0.0.1:8443\", nor \"unix:/path\""
+        ))
+    })
+}
+
+fn trusted<'de, D: Deserializer<'de>>(input: D) -> Result<Trusted, D::Error> {
+    let mut trusted = Trusted::default();
+    for text in Vec::<String>::deserialize(input)? {
+        match text.as_str() {
+            "unix" => trusted.unix = true,
+            other => {
+                let address = other.parse::<std::net::IpAddr>().map(IpNet::from);
+                let network = address.or_else(|_| other.parse::<IpNet>()).map_err(|_| {
+                    serde::de::Error::custom(format!("{other:?} is neither an IP address, a network nor \"unix\""))
+                })?;
+                trusted.networks.push(network);
+            }
+        }
+    }
+    Ok(trusted)
+}

@@ -1,0 +1,181 @@
+//! The composition root of `outboxd receive`: builds the parts, serves, watches database and files, drains.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::signal::unix::SignalKind;
+use tokio::time::Instant;
+
+use super::outage::Outage;
+use super::{DaemonError, Phase, Phases, Signals, loops, notify, on, open_admin};
+use crate::config::{Config, Receive};
+use crate::receive::server::{Certificate, Listener, Server};
+use crate::receive::{Profile, ProfileError};
+use crate::store::{Kind, Store, StoreError};
+use crate::telemetry::health::{Condition, Health, Loop};
+use crate::telemetry::{logs, metrics};
+
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// How soon a changed certificate or credentials file is noticed without a signal.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// What of the drain time is kept for ending what the drain did not.
+const CUT_RESERVE: Duration = Duration::from_secs(1);
+
+/// Serves until a signal ends it. An error means that nothing was received.
+pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
+    let settings = &config.settings;
+    logs::install(settings.log.format, &settings.log.filter).map_err(|_| DaemonError::LogFilter)?;
+    let recorder =
+        metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
+    let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
+    let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
+    let files = Files::new(&settings.receive, Profile::load(&config, store.clone())?)?;
+
+    let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
+    let health = Arc::new(Health::new(silence, &[Loop::Probe]));
+    let outage = Arc::new(Outage::new(health.clone()));
+    open_admin(settings.admin.listen, &health, recorder).await?;
+    let phases = Phases::new();
+    let listen = &settings.receive.listen;
+    let listener = Listener::bind(listen).await.map_err(|error| DaemonError::Listen {
+        key: "receive.listen",
+        address: listen.to_string(),
+        reason: error.to_string(),
+    })?;
+    tracing::info!(addr = listener.name(), tls = files.certificate.is_some(), "receiving");
+    let server = Server::new(&settings.receive, files.certificate.as_ref(), files.profile.clone(), phases.clone());
+    let server = Arc::new(server);
+    let serving = tokio::spawn(server.clone().run(listener));
+    tokio::spawn(probe(store, outage));
+    tokio::spawn(loops::watchdog(health.clone()));
+    notify(&[sd_notify::NotifyState::Ready]);
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "running");
+
+    let mut files = files;
+    loop {
+        tokio::select! {
+            () = signals.stop() => break,
+            _ = hangup.recv() => files.reload(),
+            () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(),
+        }
+    }
+    drain(settings.receive.drain_timeout, &mut signals, &server, serving, &phases, &health).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Accepts no more and asks every connection to end with the request that it is at; what does not is cut off.
+async fn drain(
+    limit: Duration,
+    signals: &mut Signals,
+    server: &Server,
+    mut serving: tokio::task::JoinHandle<()>,
+    phases: &Phases,
+    health: &Health,
+) {
+    let ends = Instant::now() + limit;
+    notify(&[sd_notify::NotifyState::Stopping]);
+    health.set(Condition::Draining, Some("stopping".into()));
+    phases.enter(Phase::Draining);
+    tracing::info!(connections = server.connections(), "draining: no new connections; requests under way may end");
+    let reserve = CUT_RESERVE.min(limit / 4);
+    let finished = tokio::select! {
+        _ = &mut serving => true,
+        () = tokio::time::sleep_until(ends - reserve) => false,
+        () = signals.stop() => false,
+    };
+    if !finished {
+        tracing::info!(connections = server.connections(), "cutting off what still runs; senders will try again");
+        phases.enter(Phase::Cut);
+        let _ = tokio::time::timeout(reserve, serving).await;
+    }
+}
+
+/// What is read from files again when they change: the certificate, and what the profile knows its senders by.
+struct Files {
+    profile: Arc<Profile>,
+    certificate: Option<Arc<Certificate>>,
+    tls: Option<(PathBuf, PathBuf)>,
+    stamps: Vec<Option<Stamp>>,
+}
+
+/// Tells one state of a file from another, a replaced one included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Stamp> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Stamp { inode: metadata.ino(), length: metadata.len(), modified: metadata.modified().ok() })
+    }
+}
+
+impl Files {
+    fn new(settings: &Receive, profile: Profile) -> Result<Files, DaemonError> {
+        let certificate = match settings.tls_files() {
+            Some((certificate, key)) => Some(Certificate::load(certificate, key).map_err(ProfileError::from)?),
+            None => None,
+        };
+        let tls = settings.tls_files().map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
+        let mut files = Files { profile: Arc::new(profile), certificate, tls, stamps: Vec::new() };
+        files.stamps = files.look();
+        Ok(files)
+    }
+
+    fn look(&self) -> Vec<Option<Stamp>> {
+        let tls = self.tls.iter().flat_map(|(certificate, key)| [certificate.clone(), key.clone()]);
+        tls.chain(self.profile.files()).map(|path| Stamp::of(&path)).collect()
+    }
+
+    fn reload_if_changed(&mut self) {
+        if self.look() != self.stamps {
+            self.reload();
+        }
+    }
+
+    fn reload(&mut self) {
+        // Before reading: what changes while we read is read again.
+        self.stamps = self.look();
+        let certificate = match (&self.certificate, &self.tls) {
+            (Some(held), Some((certificate, key))) => held.reload(certificate, key).map_err(ProfileError::from),
+            _ => Ok(()),
+        };
+        let loaded = certificate.and_then(|()| self.profile.reload());
+        metrics::reloaded(loaded.is_ok());
+        match loaded {
+            Ok(()) => tracing::info!("reloaded certificate and credentials"),
+            Err(error) => tracing::error!(error = %error, "reload failed; what could not be read stays as it was"),
+        }
+    }
+}
+
+/// Watches that the database answers and takes writes.
+async fn probe(store: Arc<Store>, outage: Arc<Outage>) {
+    loop {
+        outage.health.beat(Loop::Probe);
+        match probe_once(&store).await {
+            Ok(()) => {
+                outage.ok();
+                outage.health.set(Condition::Schema, None);
+            }
+            Err(error) => outage.failed("probe", &error),
+        }
+        let pool = store.pool_status();
+        metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
+        tokio::time::sleep(PROBE_EVERY).await;
+    }
+}
+
+async fn probe_once(store: &Store) -> Result<(), StoreError> {
+    let probe = store.probe().await?;
+    if probe.in_recovery || probe.read_only {
+        return Err(StoreError { statement: "outbox/probe", kind: Kind::ReadOnly });
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The receiving end: a server that bounds and times what the network may do, and the profile that judges each request.
+//!
+//! The server knows no profile's rules and a profile knows no socket: between them are a request's head, how it
+//! [arrived](server::Arrival), and a body that is read only when, and only as far as, the profile says so.
+
+pub(crate) mod server;
+mod terminal;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http_body_util::Full;
+
+use crate::config::{Config, ConfigError, ProfileName};
+use crate::store::Store;
+use server::{Arrival, Body};
+
+pub(crate) type Reply = http::Response<Full<Bytes>>;
+
+/// What is received here. Each variant is a contract of its own.
+pub(crate) enum Profile {
+    Terminal(terminal::Terminal),
+}
+
+/// Why a profile cannot be served, or not with what was loaded anew.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProfileError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Certificate(#[from] server::CertificateError),
+    #[error("receive.profile is not set; accepted: \"terminal-notification\"")]
+    Unset,
+}
+
+impl Profile {
+    pub(crate) fn load(config: &Config, store: Arc<Store>) -> Result<Profile, ProfileError> {
+        match config.settings.receive.profile.ok_or(ProfileError::Unset)? {
+            ProfileName::TerminalNotification => Ok(Profile::Terminal(terminal::Terminal::load(config, store)?)),
+        }
+    }
+
+    /// Reads its credentials again; keeps those from before if the new ones are not whole.
+    pub(crate) fn reload(&self) -> Result<(), ProfileError> {
+        match self {
+            Profile::Terminal(terminal) => terminal.reload(),
+        }
+    }
+
+    /// Files that are worth a reload when they change.
+    pub(crate) fn files(&self) -> Vec<std::path::PathBuf> {
+        match self {
+            Profile::Terminal(terminal) => terminal.files(),
+        }
+    }
+
+    /// Answers one request. Whatever goes wrong is an answer too.
+    pub(crate) async fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> Reply {
+        match self {
+            Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
+        }
+    }
+}

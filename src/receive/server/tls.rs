@@ -1,0 +1,73 @@
+//! Our certificate: read from its two files, replaced whole or not at all, and used by every handshake from then on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// Why a certificate cannot be served with.
+#[derive(Debug, thiserror::Error)]
+#[error("{key}: {path}: {problem}", path = path.display())]
+pub(crate) struct CertificateError {
+    key: &'static str,
+    path: PathBuf,
+    problem: String,
+}
+
+/// The certificate that handshakes are answered with now.
+#[derive(Debug)]
+pub(crate) struct Certificate(ArcSwap<CertifiedKey>);
+
+impl Certificate {
+    pub(crate) fn load(certificate: &Path, key: &Path) -> Result<Arc<Certificate>, CertificateError> {
+        Ok(Arc::new(Certificate(ArcSwap::new(read(certificate, key)?))))
+    }
+
+    /// Keeps the certificate from before if the new one is not whole.
+    pub(crate) fn reload(&self, certificate: &Path, key: &Path) -> Result<(), CertificateError> {
+        self.0.store(read(certificate, key)?);
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let refuse = |key, path: &Path, problem: String| CertificateError { key, path: path.to_owned(), problem };
+    let no_certificate = |problem| refuse("receive.tls_cert_file", certificate, problem);
+    let no_key = |problem| refuse("receive.tls_key_file", key, problem);
+    let pem = std::fs::read(certificate).map_err(|error| no_certificate(error.kind().to_string()))?;
+    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let chain = chain.map_err(|_| no_certificate("is not PEM".into()))?;
+    if chain.is_empty() {
+        return Err(no_certificate("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
+    }
+    let pem = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
+    let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_key("holds no private key in PEM".into()))?;
+    let made = CertifiedKey::from_der(chain, private, &rustls::crypto::ring::default_provider());
+    made.map(Arc::new).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => no_key("does not belong to the certificate".into()),
+        _ => no_certificate("certificate or key is of a kind that cannot be used".into()),
+    })
+}
+
+/// TLS 1.2 and 1.3 by ring, HTTP/2 before HTTP/1.1, no early data.
+pub(super) fn acceptor(certificate: Arc<Certificate>) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    // ring's provider speaks both versions: nothing is left to go wrong.
+    let builder = builder.expect("ring speaks TLS 1.2 and 1.3");
+    let mut config = builder.with_no_client_auth().with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
