@@ -48,6 +48,10 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let server = Arc::new(server);
     let serving = tokio::spawn(server.clone().run(listener));
     tokio::spawn(probe(store, outage));
+    let mut attending = {
+        let (profile, phases) = (files.profile.clone(), phases.clone());
+        tokio::spawn(async move { profile.attend(&phases).await })
+    };
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "running");
@@ -60,7 +64,12 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
             () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(),
         }
     }
+    let ends = Instant::now() + settings.receive.drain_timeout;
     drain(settings.receive.drain_timeout, &mut signals, &server, serving, &phases, &health).await;
+    // What is cut off here is taken up again when its lease ends.
+    if tokio::time::timeout_at(ends, &mut attending).await.is_err() {
+        attending.abort();
+    }
     tracing::info!("stopped");
     Ok(())
 }

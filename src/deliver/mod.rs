@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-pub(crate) use snapshot::{Snapshot, SnapshotError, egress, keyring, provider};
+pub(crate) use snapshot::{Snapshot, SnapshotError, Way, egress, keyring, provider};
 
 use crate::address::{Destination, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};

@@ -3,7 +3,7 @@
 
 mod aad;
 mod error;
-mod json;
+pub(crate) mod json;
 mod key;
 mod legacy;
 mod open;
@@ -16,7 +16,7 @@ mod seal;
 mod tests;
 
 pub(crate) use aad::{Aad, Binding};
-pub(crate) use error::{OpenError, RowFault};
+pub(crate) use error::{JsonFault, OpenError, RowFault};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};

@@ -3,8 +3,10 @@
 //! The server knows no profile's rules and a profile knows no socket: between them are a request's head, how it
 //! [arrived](server::Arrival), and a body that is read only when, and only as far as, the profile says so.
 
+mod forward;
 pub(crate) mod server;
 mod terminal;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use http::request::Parts;
 use http_body_util::Full;
 
 use crate::config::{Config, ConfigError, ProfileName};
+use crate::daemon::Phases;
 use crate::store::Store;
 use server::{Arrival, Body};
 
@@ -21,6 +24,7 @@ pub(crate) type Reply = http::Response<Full<Bytes>>;
 /// What is received here. Each variant is a contract of its own.
 pub(crate) enum Profile {
     Terminal(terminal::Terminal),
+    Webhook(webhook::Webhook),
 }
 
 /// Why a profile cannot be served, or not with what was loaded anew.
@@ -30,7 +34,11 @@ pub(crate) enum ProfileError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Certificate(#[from] server::CertificateError),
-    #[error("receive.profile is not set; accepted: \"terminal-notification\"")]
+    #[error(transparent)]
+    Egress(#[from] crate::deliver::SnapshotError),
+    #[error("{key}: {path}: {problem}", path = path.display())]
+    File { key: &'static str, path: std::path::PathBuf, problem: String },
+    #[error("receive.profile is not set; accepted: \"terminal-notification\", \"adcp-webhook\"")]
     Unset,
 }
 
@@ -38,6 +46,7 @@ impl Profile {
     pub(crate) fn load(config: &Config, store: Arc<Store>) -> Result<Profile, ProfileError> {
         match config.settings.receive.profile.ok_or(ProfileError::Unset)? {
             ProfileName::TerminalNotification => Ok(Profile::Terminal(terminal::Terminal::load(config, store)?)),
+            ProfileName::AdcpWebhook => Ok(Profile::Webhook(webhook::Webhook::load(config, store)?)),
         }
     }
 
@@ -45,6 +54,7 @@ impl Profile {
     pub(crate) fn reload(&self) -> Result<(), ProfileError> {
         match self {
             Profile::Terminal(terminal) => terminal.reload(),
+            Profile::Webhook(webhook) => webhook.reload(),
         }
     }
 
@@ -52,6 +62,7 @@ impl Profile {
     pub(crate) fn files(&self) -> Vec<std::path::PathBuf> {
         match self {
             Profile::Terminal(terminal) => terminal.files(),
+            Profile::Webhook(webhook) => webhook.files(),
         }
     }
 
@@ -59,6 +70,15 @@ impl Profile {
     pub(crate) async fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> Reply {
         match self {
             Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
+            Profile::Webhook(webhook) => webhook.answer(head, body).await,
+        }
+    }
+
+    /// What goes on beside the requests, until the process is on its way out.
+    pub(crate) async fn attend(&self, phases: &Phases) {
+        match self {
+            Profile::Terminal(_) => {}
+            Profile::Webhook(webhook) => webhook.attend(phases).await,
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};
 pub(crate) use table::TableName;
-pub(crate) use webhook_inbox::{Accepted, Delivery, InboxSample, LeasedWebhook, NonceCaps, NonceCount, SeenSignature};
+pub(crate) use webhook_inbox::{Accepted, Delivery, LeasedWebhook, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
 use settle::fence;

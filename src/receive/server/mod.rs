@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, BodyError};
 pub(crate) use listener::Listener;
 pub(crate) use tls::{Certificate, CertificateError};
 

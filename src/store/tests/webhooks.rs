@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 
+use super::webhook_inbox::InboxSample;
 use super::*;
 
 const CAPS: NonceCaps = NonceCaps { per_key: 1_000, total: 2_000 };
