@@ -65,5 +65,18 @@ begin
             execute format('grant execute on function %s to outboxd_daemon', signature);
         end if;
     end loop;
+
+    -- The inbox: the daemon writes receipts and judges rows, and the functions above do the rest.
+    if to_regrole('outboxd_daemon') is not null then
+        grant execute on function outboxd.inbox_clock() to outboxd_daemon;
+        grant select, insert on cms_terminal_notification_inbox, cms_terminal_notification_processing to outboxd_daemon;
+        grant select, insert, update, delete on cms_terminal_notification_quarantine to outboxd_daemon;
+        grant select on cms_terminal_notifications to outboxd_daemon;
+    end if;
+    foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
+        if to_regrole(role_name) is not null then
+            execute format('grant select on outboxd.notifications to %I', role_name);
+        end if;
+    end loop;
 end
 $do$;

@@ -15,6 +15,13 @@ with wanted(version, kind, relation, name) as (
            (2, 'index', 'decisioning_tasks', 'decisioning_tasks_account_idx'),
            (3, 'index', $1, $1 || '_open_rows_idx'),
            (4, 'table', $1 || '_composed', null),
+           (7, 'table', 'cms_terminal_notification_inbox', null),
+           (7, 'table', 'cms_terminal_notification_processing', null),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_waiting'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_leased'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_due'),
+           (7, 'table', 'cms_terminal_notification_quarantine', null),
+           (7, 'view', 'cms_terminal_notifications', null),
            (8, 'table', 'adcp_webhook_inbox', null),
            (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_task_idx'),
            (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_due_idx'),
@@ -28,6 +35,7 @@ select version,
        kind || ' ' || coalesce(name, relation) as object
   from wanted
  where case kind
+       when 'view' then to_regclass(quote_ident(relation)) is null
        when 'table' then to_regclass(quote_ident(relation)) is null
        when 'column' then not exists (select from pg_attribute
                                        where attrelid = to_regclass(quote_ident(relation))

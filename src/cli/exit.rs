@@ -65,8 +65,8 @@ impl From<StoreError> for Failure {
         let code = match &error.kind {
             Kind::Permission => NO_PERMISSION,
             Kind::Schema { .. } => CONFIG,
-            Kind::Other { .. } | Kind::Unreadable { .. } => SOFTWARE,
-            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } => UNAVAILABLE,
+            Kind::Other { .. } | Kind::Unreadable { .. } | Kind::Damaged(_) => SOFTWARE,
+            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
         };
         Failure { code, message: error.to_string() }
     }

@@ -32,14 +32,14 @@ pub(crate) struct Receive {
     pub(crate) idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) drain_timeout: Duration,
-    pub(crate) terminal: Terminal,
-    pub(crate) webhook: Webhook,
+    pub(crate) terminal: TerminalSettings,
+    pub(crate) webhook: WebhookSettings,
     pub(crate) forward: Forward,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Terminal {
+pub(crate) struct TerminalSettings {
     pub(crate) origin: String,
     pub(crate) intake_path: String,
     pub(crate) require_https: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Terminal {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Webhook {
+pub(crate) struct WebhookSettings {
     pub(crate) origin: String,
     pub(crate) path_prefix: String,
     pub(crate) sender: String,
@@ -152,7 +152,7 @@ impl Receive {
 
 const DAY_MS: u64 = 86_400_000;
 
-impl Webhook {
+impl WebhookSettings {
     fn validate(&self) -> Result<(), ConfigError> {
         if !self.path_prefix.starts_with('/') {
             return refuse("receive.webhook.path_prefix", "does not begin with /", "a path, such as /hooks/");

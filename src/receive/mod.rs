@@ -18,13 +18,14 @@ use crate::config::{Config, ConfigError, ProfileName};
 use crate::daemon::Phases;
 use crate::store::Store;
 use server::{Arrival, Body};
+pub(crate) use terminal::Worker;
 
 pub(crate) type Reply = http::Response<Full<Bytes>>;
 
 /// What is received here. Each variant is a contract of its own.
 pub(crate) enum Profile {
     Terminal(terminal::Terminal),
-    Webhook(webhook::Webhook),
+    Webhook(Box<webhook::Webhook>),
 }
 
 /// Why a profile cannot be served, or not with what was loaded anew.
@@ -34,6 +35,8 @@ pub(crate) enum ProfileError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Certificate(#[from] server::CertificateError),
+    #[error(transparent)]
+    Credentials(#[from] terminal::CredentialsError),
     #[error(transparent)]
     Egress(#[from] crate::deliver::SnapshotError),
     #[error("{key}: {path}: {problem}", path = path.display())]
@@ -46,7 +49,7 @@ impl Profile {
     pub(crate) fn load(config: &Config, store: Arc<Store>) -> Result<Profile, ProfileError> {
         match config.settings.receive.profile.ok_or(ProfileError::Unset)? {
             ProfileName::TerminalNotification => Ok(Profile::Terminal(terminal::Terminal::load(config, store)?)),
-            ProfileName::AdcpWebhook => Ok(Profile::Webhook(webhook::Webhook::load(config, store)?)),
+            ProfileName::AdcpWebhook => Ok(Profile::Webhook(Box::new(webhook::Webhook::load(config, store)?))),
         }
     }
 
@@ -55,6 +58,24 @@ impl Profile {
         match self {
             Profile::Terminal(terminal) => terminal.reload(),
             Profile::Webhook(webhook) => webhook.reload(),
+        }
+    }
+
+    /// Whoever works the inbox off in this process says how that goes.
+    pub(crate) fn set_worker(&self, worker: Worker) {
+        match self {
+            Profile::Terminal(terminal) => terminal.set_worker(worker),
+            // Its intake does not depend on who takes messages.
+            Profile::Webhook(_) => {}
+        }
+    }
+
+    /// From now on every request is asked to come again.
+    pub(crate) fn close(&self) {
+        match self {
+            Profile::Terminal(terminal) => terminal.close(),
+            // A delivery that came before its connection ended is worth keeping.
+            Profile::Webhook(_) => {}
         }
     }
 

@@ -39,6 +39,35 @@ pub(crate) enum Kind {
     /// The answer has columns that we cannot read: the statement's file and its reader disagree.
     #[error("column {column} of the answer cannot be read")]
     Unreadable { column: &'static str },
+    /// A stored row of the inbox is not what was once accepted; it is left as it is.
+    #[error("the stored row is damaged ({}); it is passed over until it is mended", .0.code())]
+    Damaged(Damage),
+    /// What was in the way each time was gone each time we looked.
+    #[error("other transactions that were rolled back were in the way too often")]
+    Contended,
+}
+
+/// What is wrong with a stored row of the inbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// The receipt does not say what its payload says.
+    Binding,
+    /// The receipt is sound, and its processing state is missing or is none.
+    State,
+}
+
+impl Damage {
+    pub(super) fn of(code: &str) -> Damage {
+        if code == Damage::Binding.code() { Damage::Binding } else { Damage::State }
+    }
+
+    /// As in the view's column.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Damage::Binding => "stored_binding_invalid",
+            Damage::State => "processing_state_invalid",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +113,8 @@ impl Kind {
             Kind::Permission => "permission",
             Kind::Other { .. } => "other",
             Kind::Unreadable { .. } => "unreadable",
+            Kind::Damaged(_) => "damaged",
+            Kind::Contended => "contended",
         }
     }
 

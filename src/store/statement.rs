@@ -60,6 +60,11 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     inspect_table = "outbox/inspect_table" (TEXT);
+    accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
+    compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);
+    read_notification = "inbox/read_notification" (TEXT);
+    count_notifications = "inbox/count_notifications" ();
+    sweep_notifications = "inbox/sweep_notifications" (TEXT, INT8);
     webhook_accept = "inbox/webhook_accept" (TEXT, TEXT, FLOAT8, BOOL, INT8, INT8, TEXT, TEXT, BYTEA, BYTEA, BYTEA, BYTEA, INT4);
     webhook_sample_nonces = "inbox/webhook_sample_nonces" ();
     webhook_purge_nonces = "inbox/webhook_purge_nonces" (FLOAT8, INT8);

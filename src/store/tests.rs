@@ -4,7 +4,9 @@
 mod claiming;
 mod door;
 mod encryption;
+mod inbox;
 mod plans;
+mod processing;
 mod schema;
 mod settling;
 mod sweeping;

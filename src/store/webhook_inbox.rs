@@ -37,7 +37,7 @@ pub(crate) struct Delivery<'a> {
 
 /// What became of a delivery. Everything but `InProgress` was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Accepted {
+pub(crate) enum Kept {
     Stored,
     /// Another delivery told the same end of the task before.
     Observed,
@@ -52,17 +52,17 @@ pub(crate) enum Accepted {
     InProgress,
 }
 
-impl Accepted {
-    fn parse(text: &str) -> Option<Accepted> {
+impl Kept {
+    fn parse(text: &str) -> Option<Kept> {
         Some(match text {
-            "stored" => Accepted::Stored,
-            "observed" => Accepted::Observed,
-            "duplicate" => Accepted::Duplicate,
-            "conflict" => Accepted::Conflict,
-            "replayed" => Accepted::Replayed,
-            "crowded" => Accepted::Crowded,
-            "unkeyed" => Accepted::Unkeyed,
-            "in_progress" => Accepted::InProgress,
+            "stored" => Kept::Stored,
+            "observed" => Kept::Observed,
+            "duplicate" => Kept::Duplicate,
+            "conflict" => Kept::Conflict,
+            "replayed" => Kept::Replayed,
+            "crowded" => Kept::Crowded,
+            "unkeyed" => Kept::Unkeyed,
+            "in_progress" => Kept::InProgress,
             _ => return None,
         })
     }
@@ -102,7 +102,7 @@ impl Store {
         caps: NonceCaps,
         count: bool,
         delivery: Option<Delivery<'_>>,
-    ) -> Result<Accepted, StoreError> {
+    ) -> Result<Kept, StoreError> {
         let (per_key, total) = (i64::from(caps.per_key), i64::from(caps.total));
         let keyid = signature.map(|seen| seen.keyid);
         let nonce = signature.map(|seen| seen.nonce);
@@ -131,7 +131,7 @@ impl Store {
             &attempts,
         ];
         self.read_one(&self.statements.webhook_accept, &parameters, |answer| {
-            Accepted::parse(&read::<String>(answer, "outcome")?).ok_or(Kind::Unreadable { column: "outcome" })
+            Kept::parse(&read::<String>(answer, "outcome")?).ok_or(Kind::Unreadable { column: "outcome" })
         })
         .await
     }

@@ -40,6 +40,7 @@ const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
 const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
 const RECEIVING_CONNECTIONS: &str = "outboxd_receiving_connections";
 const CONNECTIONS_CLOSED: &str = "outboxd_receiving_connections_closed_total";
+const INBOX_DAMAGED: &str = "outboxd_inbox_damaged_rows";
 const BUILD_INFO: &str = "outboxd_build_info";
 
 /// Makes the process-wide recorder. Called once, before the first metric moves.
@@ -88,6 +89,7 @@ fn describe() {
     describe_histogram!(RECEIVED_DURATION, Unit::Seconds, "Time from a request's head to its answer.");
     describe_gauge!(RECEIVING_CONNECTIONS, count, "Connections to `outboxd receive`.");
     describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
+    describe_gauge!(INBOX_DAMAGED, count, "Stored notifications that the latest sweep found damaged.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
@@ -212,6 +214,10 @@ pub(crate) fn webhook_inbox(due: u64, lapsed: u64, failed: u64) {
 
 pub(crate) fn forwarded(result: &'static str) {
     counter!(FORWARDED, "result" => result).increment(1);
+}
+
+pub(crate) fn inbox_damaged(rows: u64) {
+    gauge!(INBOX_DAMAGED).set(rows as f64);
 }
 
 pub(crate) fn ready(ready: bool) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::keys;
 use super::revocation::RevocationList;
-use crate::config::{Webhook, secret_file};
+use crate::config::{WebhookSettings, secret_file};
 use crate::receive::ProfileError;
 use crate::secret::Secret;
 use crate::signature::verify_hmac;
@@ -24,7 +24,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    pub(super) fn load(settings: &Webhook) -> Result<Credentials, ProfileError> {
+    pub(super) fn load(settings: &WebhookSettings) -> Result<Credentials, ProfileError> {
         let token_key = hmac::Key::new(hmac::HMAC_SHA256, &crate::secret::random::<32>());
         let jwks = match is_set(&settings.jwks_file) {
             None => json!({"keys": []}),

@@ -32,11 +32,11 @@ use super::forward::Forwarder;
 use super::server::Body;
 use super::{ProfileError, Reply};
 use crate::address::Destination;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, WebhookSettings};
 use crate::daemon::{Phase, Phases};
 use crate::signature::Target;
 use crate::signature::verify::{Knowledge, Received, Revocation, SKEW_SECONDS, Verified, VerifyError, verify};
-use crate::store::{Accepted, Delivery, NonceCaps, SeenSignature, Store};
+use crate::store::{Delivery, Kept, NonceCaps, SeenSignature, Store};
 use crate::telemetry::metrics;
 
 /// How often the nonces are counted, at most; never more than this share of the time goes into it.
@@ -53,7 +53,7 @@ const LARGE: usize = 64 << 10;
 
 pub(crate) struct Webhook {
     store: Arc<Store>,
-    settings: crate::config::Webhook,
+    settings: WebhookSettings,
     /// Without a slash at its end.
     origin: String,
     credentials: ArcSwap<Credentials>,
@@ -103,12 +103,12 @@ impl Webhook {
     pub(super) async fn answer(&self, head: &Parts, body: Body) -> Reply {
         let outcome = self.receive(head, body).await;
         metrics::webhook_received(match outcome {
-            Ok(Accepted::Stored) => "stored",
+            Ok(Kept::Stored) => "stored",
             Ok(_) => "duplicate",
             Err(refusal) => refusal.code(),
         });
         match outcome {
-            Ok(Accepted::Stored) => {
+            Ok(Kept::Stored) => {
                 self.forwarder.as_ref().inspect(|forwarder| forwarder.wake());
                 answer(StatusCode::OK, r#"{"status":"stored"}"#)
             }
@@ -121,7 +121,7 @@ impl Webhook {
     }
 
     /// The order is the contract's (wire contract, section 8.1): a request with two faults earns the answer to the first.
-    async fn receive(&self, head: &Parts, body: Body) -> Result<Accepted, Refusal> {
+    async fn receive(&self, head: &Parts, body: Body) -> Result<Kept, Refusal> {
         checks::head(head, &self.settings.path_prefix)?;
         let body = body.all(self.settings.max_body_bytes).await?;
         let verified = self.authenticate(head, &body).await?;
@@ -132,13 +132,13 @@ impl Webhook {
             _ => self.keep(verified.as_ref(), payload.as_ref().ok(), &body).await?,
         };
         match accepted {
-            Accepted::Stored | Accepted::Observed | Accepted::Duplicate => Ok(accepted),
-            Accepted::Conflict => Err(Refusal::Conflict),
-            Accepted::Replayed => Err(VerifyError::Replayed.into()),
-            Accepted::Crowded => Err(VerifyError::RateAbuse.into()),
-            Accepted::InProgress => Err(Refusal::InProgress),
+            Kept::Stored | Kept::Observed | Kept::Duplicate => Ok(accepted),
+            Kept::Conflict => Err(Refusal::Conflict),
+            Kept::Replayed => Err(VerifyError::Replayed.into()),
+            Kept::Crowded => Err(VerifyError::RateAbuse.into()),
+            Kept::InProgress => Err(Refusal::InProgress),
             // Its signature is used up; its payload was no good.
-            Accepted::Unkeyed => Err(payload.err().unwrap_or(Refusal::KeyMissing)),
+            Kept::Unkeyed => Err(payload.err().unwrap_or(Refusal::KeyMissing)),
         }
     }
 
@@ -196,12 +196,7 @@ impl Webhook {
         verify(&request, &knowledge)
     }
 
-    async fn keep(
-        &self,
-        verified: Option<&Verified>,
-        payload: Option<&Payload>,
-        body: &[u8],
-    ) -> Result<Accepted, Refusal> {
+    async fn keep(&self, verified: Option<&Verified>, payload: Option<&Payload>, body: &[u8]) -> Result<Kept, Refusal> {
         let signature = verified.map(|verified| SeenSignature {
             keyid: &verified.keyid,
             nonce: &verified.nonce,
@@ -222,7 +217,7 @@ impl Webhook {
             tracing::debug!(error = %error, "webhook not kept");
             Refusal::StoreUnavailable
         })?;
-        let remembered = !matches!(accepted, Accepted::Replayed | Accepted::Crowded | Accepted::InProgress);
+        let remembered = !matches!(accepted, Kept::Replayed | Kept::Crowded | Kept::InProgress);
         if let Some(seen) = signature.filter(|_| remembered) {
             self.nonces.claimed(seen.keyid);
         }

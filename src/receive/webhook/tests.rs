@@ -85,7 +85,7 @@ impl Bench {
         let database = connect(&url).await;
         let mut bench = Bench {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            profile: Arc::new(Profile::Webhook(webhook(&all, now))),
+            profile: Arc::new(Profile::Webhook(Box::new(webhook(&all, now)))),
             database,
             directory,
             settings: all,
@@ -226,7 +226,7 @@ async fn runner(bench: &Bench, vector: &Value) -> SocketAddr {
     }
     let webhook = webhook(&sets, reference_now);
     webhook.nonces.saw(webhook.store.sample_webhook_nonces().await.unwrap());
-    serve(Arc::new(Profile::Webhook(webhook))).await
+    serve(Arc::new(Profile::Webhook(Box::new(webhook)))).await
 }
 
 #[tokio::test]
@@ -454,7 +454,7 @@ async fn a_key_that_used_up_its_share_is_refused_until_there_is_room() {
     let answer = sender.deliver(bench.address, &key(3)).await;
     assert_eq!((answer.status, answer.challenge()), (401, Some("webhook_signature_rate_abuse")));
     // Another replica that has not looked yet asks the table.
-    let other = serve(Arc::new(Profile::Webhook(webhook(&bench.settings, now)))).await;
+    let other = serve(Arc::new(Profile::Webhook(Box::new(webhook(&bench.settings, now))))).await;
     let answer = sender.deliver(other, &key(3)).await;
     assert_eq!((answer.status, answer.challenge()), (401, Some("webhook_signature_rate_abuse")));
     assert_eq!(bench.rows().await, (2, 2));

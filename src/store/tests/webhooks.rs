@@ -29,7 +29,7 @@ async fn database() -> Database {
     db
 }
 
-async fn accept(db: &Database, delivery: Delivery<'_>) -> Accepted {
+async fn accept(db: &Database, delivery: Delivery<'_>) -> Kept {
     db.store.accept_webhook(None, CAPS, false, Some(delivery)).await.expect("the database answers")
 }
 
@@ -48,11 +48,11 @@ async fn sqlstate(db: &Database, sql: &str) -> String {
 #[tokio::test]
 async fn a_key_is_bound_to_its_first_payload() {
     let db = database().await;
-    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Accepted::Stored);
-    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Accepted::Duplicate);
-    assert_eq!(accept(&db, delivery(KEY, 2, None)).await, Accepted::Conflict);
+    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Kept::Stored);
+    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Kept::Duplicate);
+    assert_eq!(accept(&db, delivery(KEY, 2, None)).await, Kept::Conflict);
     let other = Delivery { sender: "another", ..delivery(KEY, 2, None) };
-    assert_eq!(accept(&db, other).await, Accepted::Stored, "a key is its sender's own");
+    assert_eq!(accept(&db, other).await, Kept::Stored, "a key is its sender's own");
     assert_eq!(states(&db).await, "pending pending");
 }
 
@@ -60,11 +60,11 @@ async fn a_key_is_bound_to_its_first_payload() {
 async fn a_task_ends_once_whatever_the_key() {
     let db = database().await;
     let (second, third) = ("whk_second_0123456789", "whk_third_0123456789");
-    assert_eq!(accept(&db, delivery(KEY, 1, Some((7, 1)))).await, Accepted::Stored);
-    assert_eq!(accept(&db, delivery(second, 2, Some((7, 1)))).await, Accepted::Observed);
-    assert_eq!(accept(&db, delivery(second, 2, Some((7, 1)))).await, Accepted::Duplicate);
-    assert_eq!(accept(&db, delivery(third, 3, Some((7, 2)))).await, Accepted::Conflict);
-    assert_eq!(accept(&db, delivery(third, 3, Some((8, 2)))).await, Accepted::Stored, "a refused one binds nothing");
+    assert_eq!(accept(&db, delivery(KEY, 1, Some((7, 1)))).await, Kept::Stored);
+    assert_eq!(accept(&db, delivery(second, 2, Some((7, 1)))).await, Kept::Observed);
+    assert_eq!(accept(&db, delivery(second, 2, Some((7, 1)))).await, Kept::Duplicate);
+    assert_eq!(accept(&db, delivery(third, 3, Some((7, 2)))).await, Kept::Conflict);
+    assert_eq!(accept(&db, delivery(third, 3, Some((8, 2)))).await, Kept::Stored, "a refused one binds nothing");
     assert_eq!(states(&db).await, "pending duplicate pending");
 }
 
@@ -83,10 +83,10 @@ async fn of_many_at_once_one_is_stored_and_all_equal_ones_are_acknowledged() {
     });
     let outcomes = join_all(all).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(|(payload, outcome)| (payload, outcome.unwrap())).collect();
-    let stored: Vec<u8> = outcomes.iter().filter(|(_, o)| *o == Accepted::Stored).map(|(p, _)| *p).collect();
+    let stored: Vec<u8> = outcomes.iter().filter(|(_, o)| *o == Kept::Stored).map(|(p, _)| *p).collect();
     assert_eq!(stored.len(), 1);
-    for (payload, outcome) in outcomes.iter().filter(|(_, outcome)| *outcome != Accepted::Stored) {
-        let expected = if *payload == stored[0] { Accepted::Duplicate } else { Accepted::Conflict };
+    for (payload, outcome) in outcomes.iter().filter(|(_, outcome)| *outcome != Kept::Stored) {
+        let expected = if *payload == stored[0] { Kept::Duplicate } else { Kept::Conflict };
         assert_eq!(*outcome, expected);
     }
     assert_eq!(states(&db).await, "pending");
@@ -98,8 +98,8 @@ async fn of_many_keys_for_one_task_one_speaks() {
     let keys: Vec<&'static str> = (0..32).map(|n| &*format!("whk_key_number_{n:05}").leak()).collect();
     let all = keys.iter().map(|key| accept(&db, delivery(key, 1, Some((7, 1)))));
     let outcomes = join_all(all).await;
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Accepted::Stored).count(), 1);
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Accepted::Observed).count(), 31);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Kept::Stored).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Kept::Observed).count(), 31);
 }
 
 #[tokio::test]
@@ -110,9 +110,9 @@ async fn what_another_session_has_not_committed_is_in_progress() {
          values ('seller', '{KEY}', decode(repeat('01', 32), 'hex'), 'x', 3)"
     ))
     .await;
-    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Accepted::InProgress);
+    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Kept::InProgress);
     db.run("commit").await;
-    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Accepted::Duplicate);
+    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Kept::Duplicate);
 }
 
 #[tokio::test]
@@ -123,13 +123,13 @@ async fn a_signature_is_accepted_once_and_the_caps_are_kept() {
         let seen = SeenSignature { keyid, nonce, kept_until: 4_000_000_000 };
         db.store.accept_webhook(Some(seen), caps, true, None).await.unwrap()
     };
-    assert_eq!(ask("a", "1").await, Accepted::Unkeyed);
-    assert_eq!(ask("a", "1").await, Accepted::Replayed);
-    assert_eq!(ask("a", "2").await, Accepted::Unkeyed);
-    assert_eq!(ask("a", "3").await, Accepted::Crowded, "the key's share is full");
-    assert_eq!(ask("a", "2").await, Accepted::Replayed, "what is remembered is not forgotten for room");
-    assert_eq!(ask("b", "1").await, Accepted::Unkeyed, "a nonce is its key's own");
-    assert_eq!(ask("b", "2").await, Accepted::Crowded, "all share the total");
+    assert_eq!(ask("a", "1").await, Kept::Unkeyed);
+    assert_eq!(ask("a", "1").await, Kept::Replayed);
+    assert_eq!(ask("a", "2").await, Kept::Unkeyed);
+    assert_eq!(ask("a", "3").await, Kept::Crowded, "the key's share is full");
+    assert_eq!(ask("a", "2").await, Kept::Replayed, "what is remembered is not forgotten for room");
+    assert_eq!(ask("b", "1").await, Kept::Unkeyed, "a nonce is its key's own");
+    assert_eq!(ask("b", "2").await, Kept::Crowded, "all share the total");
     let mut counts = db.store.sample_webhook_nonces().await.unwrap();
     counts.sort_by(|a, b| a.keyid.cmp(&b.keyid));
     let count = |keyid: &str, nonces| NonceCount { keyid: keyid.into(), nonces };
@@ -138,7 +138,7 @@ async fn a_signature_is_accepted_once_and_the_caps_are_kept() {
     db.run("update adcp_webhook_inbox_nonces set expires_at = now() - interval '1 minute' where keyid = 'a'").await;
     assert_eq!(db.store.purge_webhook_nonces(Duration::from_secs(300), 100).await.unwrap(), 0);
     assert_eq!(db.store.purge_webhook_nonces(Duration::ZERO, 1).await.unwrap(), 1);
-    assert_eq!(ask("a", "4").await, Accepted::Unkeyed);
+    assert_eq!(ask("a", "4").await, Kept::Unkeyed);
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn an_effect_and_its_acknowledgement_are_one_transaction() {
         db.text("select count(*)::text || (select state from adcp_webhook_inbox) from effects", &[]).await,
         "1succeeded"
     );
-    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Accepted::Duplicate, "a handled one stays bound");
+    assert_eq!(accept(&db, delivery(KEY, 1, None)).await, Kept::Duplicate, "a handled one stays bound");
 }
 
 #[tokio::test]
