@@ -22,3 +22,4 @@ mod reload;
 mod replies;
 mod sdk;
 mod secrets;
+mod webhooks;
