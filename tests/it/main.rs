@@ -18,6 +18,7 @@ mod migrate;
 mod notify;
 mod poison;
 mod readme;
+mod receive_terminal;
 mod reload;
 mod replies;
 mod sdk;

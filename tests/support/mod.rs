@@ -6,6 +6,7 @@ pub mod config;
 pub mod daemon;
 pub mod dns;
 pub mod eventually;
+pub mod inbox;
 pub mod keys;
 pub mod link;
 pub mod metrics;

@@ -129,6 +129,7 @@ impl Terminal {
             query: head.uri.query(),
             headers: &head.headers,
             secure: arrival.secure,
+            repeated_length: arrival.repeated_length,
         };
         let admitted = self.rules.admit(judged, self.standing())?;
         let body = match admitted.length {

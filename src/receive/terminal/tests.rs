@@ -152,6 +152,7 @@ impl Case<'_> {
             query: Some(self.text("query")),
             headers: &headers,
             secure: false,
+            repeated_length: false,
         };
         let standing = self.standing();
         let admitted = rules.admit(head, standing)?;
