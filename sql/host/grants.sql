@@ -61,7 +61,7 @@ begin
         end if;
         -- What the receiver keeps goes through them, and forwarding hands messages out as a host would.
         if to_regrole('outboxd_daemon') is not null
-           and signature::text ~ '^outboxd\._?[a-z]+_webhooks?(_error)?\(' then
+           and signature::text ~ '^outboxd\.(_?[a-z]+_webhooks?(_error)?|[a-z]+_notification)\(' then
             execute format('grant execute on function %s to outboxd_daemon', signature);
         end if;
     end loop;

@@ -11,7 +11,7 @@ use super::outage::Outage;
 use super::{DaemonError, Phase, Phases, Signals, loops, notify, on, open_admin};
 use crate::config::{Config, Receive};
 use crate::receive::server::{Certificate, Listener, Server};
-use crate::receive::{Profile, ProfileError, Worker};
+use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
@@ -37,6 +37,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let profile = Profile::load(&config, store.clone())?;
     // Hosts work the inbox off through SQL; nobody in this process does.
     profile.set_worker(Worker::Unmanaged);
+    let forwarder = Forwarder::load(&settings.receive.forward, &profile, store.clone())?;
     let mut files = Files::new(&settings.receive, profile)?;
 
     let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
@@ -56,10 +57,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let serving = tokio::spawn(server.clone().run(listener));
     tokio::spawn(probe(store.clone(), outage));
     tokio::spawn(sweep(store));
-    let mut attending = {
-        let (profile, phases) = (files.profile.clone(), phases.clone());
-        tokio::spawn(async move { profile.attend(&phases).await })
-    };
+    let mut attending = tokio::spawn(attend(files.profile.clone(), forwarder, phases.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "running");
@@ -80,6 +78,16 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What goes on beside the requests, to its end in the drain.
+async fn attend(profile: Arc<Profile>, forwarder: Option<Forwarder>, phases: Phases) {
+    let forwarding = async {
+        if let Some(forwarder) = &forwarder {
+            forwarder.run(&phases).await;
+        }
+    };
+    tokio::join!(profile.attend(&phases), forwarding);
 }
 
 /// What a drain has to end.

@@ -13,10 +13,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::Full;
+use tokio::sync::Notify;
 
 use crate::config::{Config, ConfigError, ProfileName};
 use crate::daemon::Phases;
-use crate::store::Store;
+use crate::store::{Inbox, Store};
+pub(crate) use forward::Forwarder;
 use server::{Arrival, Body};
 pub(crate) use terminal::Worker;
 
@@ -92,6 +94,22 @@ impl Profile {
         match self {
             Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
             Profile::Webhook(webhook) => webhook.answer(head, body).await,
+        }
+    }
+
+    /// Where what is received is kept.
+    pub(crate) fn inbox(&self) -> Inbox {
+        match self {
+            Profile::Terminal(_) => Inbox::Notifications,
+            Profile::Webhook(_) => Inbox::Webhooks,
+        }
+    }
+
+    /// Told of every new message, by a profile that says so.
+    pub(crate) fn stored(&self) -> Arc<Notify> {
+        match self {
+            Profile::Terminal(_) => Arc::default(),
+            Profile::Webhook(webhook) => webhook.stored(),
         }
     }
 

@@ -6,6 +6,7 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+mod forward;
 mod inbox;
 mod migrate;
 mod preflight;
@@ -25,13 +26,16 @@ pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
 pub(crate) use error::{Kind, StoreError};
+#[cfg(test)]
+pub(crate) use forward::Claim;
+pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};
 pub(crate) use table::TableName;
-pub(crate) use webhook_inbox::{Delivery, Kept, LeasedWebhook, NonceCaps, NonceCount, SeenSignature};
+pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
 use settle::fence;

@@ -74,6 +74,10 @@ statements! {
     webhook_complete = "inbox/webhook_complete" (INT8, TEXT);
     webhook_retry = "inbox/webhook_retry" (INT8, TEXT, TEXT, FLOAT8, FLOAT8);
     webhook_fail = "inbox/webhook_fail" (INT8, TEXT, TEXT);
+    notification_claim = "inbox/notification_claim" (TEXT, FLOAT8);
+    notification_complete = "inbox/notification_complete" (TEXT);
+    notification_retry = "inbox/notification_retry" (TEXT, TEXT, FLOAT8, FLOAT8);
+    notification_fail = "inbox/notification_fail" (TEXT, TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();

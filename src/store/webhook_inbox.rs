@@ -1,4 +1,4 @@
-//! The webhook inbox: keeping what was received, bounding what is remembered, handing messages to the forwarder. It
+//! The webhook inbox: keeping what was received, and bounding what is remembered. It
 //! judges no request and no payload; what makes the writes safe is in `sql/host/webhooks.sql`.
 
 use std::time::Duration;
@@ -83,16 +83,6 @@ pub(crate) struct InboxSample {
     pub(crate) failed: u64,
 }
 
-/// A message that is ours to forward until its lease ends.
-pub(crate) struct LeasedWebhook {
-    pub(crate) id: i64,
-    pub(crate) token: String,
-    pub(crate) sender: String,
-    pub(crate) idempotency_key: String,
-    pub(crate) attempt: i32,
-    pub(crate) body: Vec<u8>,
-}
-
 impl Store {
     /// `sql/inbox/webhook_accept.sql`; without a delivery, only the signature is remembered. `count` makes it look at
     /// the caps, which takes as long as there are nonces.
@@ -172,49 +162,5 @@ impl Store {
             })
         })
         .await
-    }
-
-    /// `sql/inbox/webhook_claim.sql`
-    pub(crate) async fn claim_webhooks(
-        &self,
-        worker: &str,
-        most: u16,
-        lease: Duration,
-    ) -> Result<Vec<LeasedWebhook>, StoreError> {
-        let parameters: [Parameter<'_>; 3] = [&worker, &i32::from(most), &lease.as_secs_f64()];
-        self.read_all(&self.statements.webhook_claim, &parameters, |answer| {
-            Ok(LeasedWebhook {
-                id: read(answer, "id")?,
-                token: read(answer, "lease_token")?,
-                sender: read(answer, "sender")?,
-                idempotency_key: read(answer, "idempotency_key")?,
-                attempt: read(answer, "attempt")?,
-                body: read(answer, "body")?,
-            })
-        })
-        .await
-    }
-
-    /// `sql/inbox/webhook_complete.sql`
-    pub(crate) async fn complete_webhook(&self, id: i64, token: &str) -> Result<(), StoreError> {
-        self.read_one(&self.statements.webhook_complete, &[&id, &token], |_| Ok(())).await
-    }
-
-    /// `sql/inbox/webhook_retry.sql`
-    pub(crate) async fn retry_webhook(
-        &self,
-        id: i64,
-        token: &str,
-        code: &str,
-        delays: (Duration, Duration),
-    ) -> Result<(), StoreError> {
-        let (base, longest) = (delays.0.as_secs_f64(), delays.1.as_secs_f64());
-        let parameters: [Parameter<'_>; 5] = [&id, &token, &code, &base, &longest];
-        self.read_one(&self.statements.webhook_retry, &parameters, |_| Ok(())).await
-    }
-
-    /// `sql/inbox/webhook_fail.sql`
-    pub(crate) async fn fail_webhook(&self, id: i64, token: &str, code: &str) -> Result<(), StoreError> {
-        self.read_one(&self.statements.webhook_fail, &[&id, &token, &code], |_| Ok(())).await
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 use super::outcome::Outcome;
-use crate::store::LeasedWebhook;
+use crate::store::Message;
 
 pub(super) struct Program {
     program: String,
@@ -19,7 +19,7 @@ impl Program {
     }
 
     /// Dropping the future kills the program.
-    pub(super) async fn run(&self, message: &LeasedWebhook) -> Outcome {
+    pub(super) async fn run(&self, message: &Message) -> Outcome {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .env("OUTBOXD_SENDER", &message.sender)

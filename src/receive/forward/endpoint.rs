@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::outcome::Outcome;
-use crate::store::LeasedWebhook;
+use crate::store::Message;
 
 pub(super) struct Endpoint {
     place: Place,
@@ -57,7 +57,7 @@ impl Endpoint {
         })
     }
 
-    pub(super) async fn post(&self, message: &LeasedWebhook) -> Outcome {
+    pub(super) async fn post(&self, message: &Message) -> Outcome {
         let posted = match &self.place {
             Place::Tcp(address) => match TcpStream::connect(address).await {
                 Ok(stream) => self.post_over(stream, message).await,
@@ -74,7 +74,7 @@ impl Endpoint {
     async fn post_over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
         stream: S,
-        message: &LeasedWebhook,
+        message: &Message,
     ) -> hyper::Result<u16> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(&message.body)));

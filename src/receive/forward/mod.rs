@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use self::command::Program;
 use self::endpoint::Endpoint;
 use self::outcome::Outcome;
-use super::ProfileError;
+use super::{Profile, ProfileError};
 use crate::config::{ConfigError, Forward};
 use crate::daemon::{Phase, Phases};
-use crate::store::{Kind, LeasedWebhook, Store, StoreError};
+use crate::store::{Ending, Inbox, Kind, Message, Store, StoreError};
 use crate::telemetry::metrics;
 
 /// What a lease has beyond the hand-over itself: time to write down what came of it, past a restart of the database.
@@ -32,12 +32,14 @@ enum Way {
     Program(Program),
 }
 
-pub(super) struct Forwarder {
+pub(crate) struct Forwarder {
     hands: Arc<Hands>,
+    inbox: Inbox,
     settings: Forward,
     /// Tells one replica's leases from another's, for whoever looks at the table.
     worker: String,
-    stored: Notify,
+    /// Something was stored: no need to wait for the next look.
+    stored: Arc<Notify>,
 }
 
 /// What every hand-over needs.
@@ -50,7 +52,11 @@ struct Hands {
 
 impl Forwarder {
     /// None where the host takes messages itself.
-    pub(super) fn load(settings: &Forward, store: Arc<Store>) -> Result<Option<Forwarder>, ProfileError> {
+    pub(crate) fn load(
+        settings: &Forward,
+        profile: &Profile,
+        store: Arc<Store>,
+    ) -> Result<Option<Forwarder>, ProfileError> {
         let way = match (settings.url.as_str(), settings.command.split_first()) {
             ("", None) => return Ok(None),
             ("", Some((program, arguments))) => Way::Program(Program::new(program, arguments)),
@@ -62,16 +68,17 @@ impl Forwarder {
         };
         let hands = Hands { store, way, timeout: settings.timeout, delays: (settings.base_delay, settings.max_delay) };
         let worker = format!("forward-{}-{:08x}", std::process::id(), u32::from_be_bytes(crate::secret::random()));
-        Ok(Some(Forwarder { hands: Arc::new(hands), settings: settings.clone(), worker, stored: Notify::new() }))
-    }
-
-    /// Something was stored: no need to wait for the next look.
-    pub(super) fn wake(&self) {
-        self.stored.notify_one();
+        Ok(Some(Forwarder {
+            hands: Arc::new(hands),
+            inbox: profile.inbox(),
+            settings: settings.clone(),
+            worker,
+            stored: profile.stored(),
+        }))
     }
 
     /// Until the drain begins; then what is under way may end.
-    pub(super) async fn run(&self, phases: &Phases) {
+    pub(crate) async fn run(&self, phases: &Phases) {
         let mut under_way = JoinSet::new();
         while phases.now() == Phase::Running {
             let free = self.settings.slots.saturating_sub(under_way.len());
@@ -98,10 +105,10 @@ impl Forwarder {
     }
 
     /// An outage is reported by the probe; it only makes us look again later.
-    async fn claim(&self, free: usize) -> Vec<LeasedWebhook> {
+    async fn claim(&self, free: usize) -> Vec<Message> {
         let most = u16::try_from(free).unwrap_or(u16::MAX);
         let lease = self.settings.timeout + LEASE_MARGIN;
-        self.hands.store.claim_webhooks(&self.worker, most, lease).await.unwrap_or_else(|error| {
+        self.hands.store.claim_messages(self.inbox, &self.worker, most, lease).await.unwrap_or_else(|error| {
             tracing::debug!(error = %error, "nothing claimed");
             Vec::new()
         })
@@ -109,7 +116,7 @@ impl Forwarder {
 }
 
 impl Hands {
-    async fn hand_over(&self, message: LeasedWebhook) {
+    async fn hand_over(&self, message: Message) {
         let lease_ends = Instant::now() + self.timeout + LEASE_MARGIN;
         let handing = async {
             match &self.way {
@@ -120,11 +127,11 @@ impl Hands {
         let outcome =
             tokio::time::timeout(self.timeout, handing).await.unwrap_or(Outcome::Retry("forward_timeout".into()));
         metrics::forwarded(outcome.label());
-        let (id, attempt) = (message.id, message.attempt);
+        let (key, attempt) = (message.idempotency_key.as_str(), message.attempt);
         match &outcome {
-            Outcome::Taken => tracing::debug!(id, attempt, "message forwarded"),
-            Outcome::Retry(code) => tracing::info!(id, attempt, code, "message not taken yet"),
-            Outcome::Refused(code) => tracing::warn!(id, attempt, code, "message refused by the host; it is failed"),
+            Outcome::Taken => tracing::debug!(key, attempt, "message forwarded"),
+            Outcome::Retry(code) => tracing::info!(key, attempt, code, "message not taken yet"),
+            Outcome::Refused(code) => tracing::warn!(key, attempt, code, "message refused by the host; it is failed"),
         }
         // The host has it or not; what is written down of that can wait for the database as long as the lease holds.
         loop {
@@ -133,7 +140,7 @@ impl Hands {
                     tokio::time::sleep(SETTLE_PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::warn!(id, error = %error, "the hand-over could not be written down; the message comes again");
+                    tracing::warn!(key, error = %error, "the hand-over could not be written down; the message comes again");
                     return;
                 }
                 Ok(()) => return,
@@ -141,13 +148,13 @@ impl Hands {
         }
     }
 
-    async fn settle(&self, message: &LeasedWebhook, outcome: &Outcome) -> Result<(), StoreError> {
-        let (id, token) = (message.id, message.token.as_str());
-        match outcome {
-            Outcome::Taken => self.store.complete_webhook(id, token).await,
-            Outcome::Retry(code) => self.store.retry_webhook(id, token, code, self.delays).await,
-            Outcome::Refused(code) => self.store.fail_webhook(id, token, code).await,
-        }
+    async fn settle(&self, message: &Message, outcome: &Outcome) -> Result<(), StoreError> {
+        let ending = match outcome {
+            Outcome::Taken => Ending::Complete,
+            Outcome::Retry(code) => Ending::Retry(code, self.delays),
+            Outcome::Refused(code) => Ending::Fail(code),
+        };
+        self.store.end_message(&message.claim, ending).await
     }
 }
 

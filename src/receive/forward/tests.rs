@@ -6,10 +6,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use super::*;
 
-fn message() -> LeasedWebhook {
-    LeasedWebhook {
-        id: 1,
-        token: "t".into(),
+fn message() -> Message {
+    Message {
+        claim: crate::store::Claim::Webhook { id: 1, token: "t".into() },
         sender: "seller".into(),
         idempotency_key: "whk_0123456789abcdef".into(),
         attempt: 2,

@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::checks::Scheme;
@@ -28,7 +29,6 @@ use self::keys::FetchedKeys;
 use self::nonces::Nonces;
 use self::payload::Payload;
 use self::refusal::{Refusal, answer};
-use super::forward::Forwarder;
 use super::server::Body;
 use super::{ProfileError, Reply};
 use crate::address::Destination;
@@ -59,7 +59,8 @@ pub(crate) struct Webhook {
     credentials: ArcSwap<Credentials>,
     fetched: Option<FetchedKeys>,
     nonces: Nonces,
-    forwarder: Option<Forwarder>,
+    /// Told of every delivery that is new.
+    stored: Arc<Notify>,
     unix_seconds: fn() -> i64,
 }
 
@@ -73,7 +74,7 @@ impl Webhook {
             credentials: ArcSwap::from_pointee(Credentials::load(&settings)?),
             fetched: fetched_keys(config)?,
             nonces: Nonces::new(caps),
-            forwarder: Forwarder::load(&receive.forward, store.clone())?,
+            stored: Arc::default(),
             unix_seconds: now,
             settings,
             store,
@@ -109,7 +110,7 @@ impl Webhook {
         });
         match outcome {
             Ok(Kept::Stored) => {
-                self.forwarder.as_ref().inspect(|forwarder| forwarder.wake());
+                self.stored.notify_one();
                 answer(StatusCode::OK, r#"{"status":"stored"}"#)
             }
             Ok(_) => answer(StatusCode::OK, r#"{"status":"duplicate"}"#),
@@ -224,18 +225,17 @@ impl Webhook {
         Ok(accepted)
     }
 
-    /// Counts, purges and forwards until the drain begins; what is being forwarded then may end.
+    pub(super) fn stored(&self) -> Arc<Notify> {
+        self.stored.clone()
+    }
+
+    /// Counts and purges until the drain begins.
     pub(super) async fn attend(&self, phases: &Phases) {
         if let Some(fetched) = &self.fetched {
             // So that the first delivery need not wait for it; nobody waits for this.
             fetched.current().await;
         }
-        let forwarding = async {
-            if let Some(forwarder) = &self.forwarder {
-                forwarder.run(phases).await;
-            }
-        };
-        tokio::join!(self.look_after(phases), forwarding);
+        self.look_after(phases).await;
     }
 
     async fn look_after(&self, phases: &Phases) {

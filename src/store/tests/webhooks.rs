@@ -33,6 +33,18 @@ async fn accept(db: &Database, delivery: Delivery<'_>) -> Kept {
     db.store.accept_webhook(None, CAPS, false, Some(delivery)).await.expect("the database answers")
 }
 
+async fn claim(db: &Database, worker: &str, most: u16) -> Vec<Message> {
+    db.store.claim_messages(Inbox::Webhooks, worker, most, Duration::from_secs(60)).await.expect("the database answers")
+}
+
+/// What a host says when it is done.
+fn completing(message: &Message) -> String {
+    match &message.claim {
+        Claim::Webhook { id, token } => format!("select outboxd.complete_webhook({id}, '{token}')"),
+        Claim::Notification(_) => unreachable!("webhooks were claimed"),
+    }
+}
+
 async fn states(db: &Database) -> String {
     db.text("select string_agg(state, ' ' order by id) from adcp_webhook_inbox", &[]).await
 }
@@ -175,16 +187,16 @@ async fn an_effect_and_its_acknowledgement_are_one_transaction() {
 async fn a_lapsed_lease_is_swept_and_its_old_holder_refused() {
     let db = database().await;
     accept(&db, delivery(KEY, 1, None)).await;
-    let first = db.store.claim_webhooks("one", 10, Duration::from_secs(60)).await.unwrap();
+    let first = claim(&db, "one", 10).await;
     assert_eq!(first.len(), 1);
-    assert!(db.store.claim_webhooks("two", 10, Duration::from_secs(60)).await.unwrap().is_empty());
+    assert!(claim(&db, "two", 10).await.is_empty());
     db.run("update adcp_webhook_inbox set lease_expires_at = now() - interval '1 second'").await;
-    let late = format!("select outboxd.complete_webhook({}, '{}')", first[0].id, first[0].token);
+    let late = completing(&first[0]);
     assert_eq!(sqlstate(&db, &late).await, "55000 processing_lease_expired");
-    let second = db.store.claim_webhooks("two", 10, Duration::from_secs(60)).await.unwrap();
+    let second = claim(&db, "two", 10).await;
     assert_eq!((second.len(), second[0].attempt), (1, 2));
     assert_eq!(sqlstate(&db, &late).await, "55000 processing_claim_lost");
-    db.store.complete_webhook(second[0].id, &second[0].token).await.unwrap();
+    db.store.end_message(&second[0].claim, Ending::Complete).await.unwrap();
     assert_eq!(states(&db).await, "succeeded");
 }
 
@@ -192,8 +204,8 @@ async fn a_lapsed_lease_is_swept_and_its_old_holder_refused() {
 async fn a_holder_in_the_middle_of_completing_is_not_swept() {
     let db = database().await;
     accept(&db, delivery(KEY, 1, None)).await;
-    let held = db.store.claim_webhooks("one", 1, Duration::from_secs(60)).await.unwrap();
-    db.run(&format!("begin; select outboxd.complete_webhook({}, '{}')", held[0].id, held[0].token)).await;
+    let held = claim(&db, "one", 1).await;
+    db.run(&format!("begin; {}", completing(&held[0]))).await;
     let other = connect(&db.url).await;
     // The row's committed version is still the leased one; its lease ends while the transaction is open.
     let claim = "select count(*) from outboxd.claim_webhooks('two')";
@@ -208,10 +220,10 @@ async fn retries_follow_the_ladder_to_failed_and_can_be_requeued() {
     accept(&db, delivery(KEY, 1, None)).await;
     for (attempt, expected) in [(1, "retry_wait 5"), (2, "retry_wait 10"), (3, "failed 0")] {
         db.run("update adcp_webhook_inbox set available_at = now() - interval '1 second'").await;
-        let held = db.store.claim_webhooks("one", 1, Duration::from_secs(60)).await.unwrap();
+        let held = claim(&db, "one", 1).await;
         assert_eq!(held[0].attempt, attempt);
         let delays = (Duration::from_secs(5), Duration::from_secs(300));
-        db.store.retry_webhook(held[0].id, &held[0].token, "busy", delays).await.unwrap();
+        db.store.end_message(&held[0].claim, Ending::Retry("busy", delays)).await.unwrap();
         let shown = "select state || ' ' || round(extract(epoch from available_at - updated_at))::text \
                      from adcp_webhook_inbox";
         assert_eq!(db.text(shown, &[]).await, expected);
@@ -220,8 +232,8 @@ async fn retries_follow_the_ladder_to_failed_and_can_be_requeued() {
     let id = db.text("select id::text from adcp_webhook_inbox", &[]).await;
     assert_eq!(db.text(&format!("select outboxd.requeue_webhook({id})::text"), &[]).await, "true");
     assert_eq!(db.text(&format!("select outboxd.requeue_webhook({id})::text"), &[]).await, "false");
-    let held = db.store.claim_webhooks("one", 1, Duration::from_secs(60)).await.unwrap();
-    db.store.fail_webhook(held[0].id, &held[0].token, "refused").await.unwrap();
+    let held = claim(&db, "one", 1).await;
+    db.store.end_message(&held[0].claim, Ending::Fail("refused")).await.unwrap();
     assert_eq!(states(&db).await, "failed");
 }
 
@@ -247,8 +259,8 @@ async fn only_what_is_settled_and_old_is_purged() {
     let db = database().await;
     accept(&db, delivery(KEY, 1, None)).await;
     accept(&db, delivery("whk_another_0123456789", 1, None)).await;
-    let held = db.store.claim_webhooks("one", 1, Duration::from_secs(60)).await.unwrap();
-    db.store.complete_webhook(held[0].id, &held[0].token).await.unwrap();
+    let held = claim(&db, "one", 1).await;
+    db.store.end_message(&held[0].claim, Ending::Complete).await.unwrap();
     db.run("update adcp_webhook_inbox set received_at = now() - interval '30 days'").await;
     let day = Duration::from_secs(86_400);
     assert_eq!(db.store.purge_settled_webhooks(day, 10).await.unwrap(), 0, "retention counts from the end");
