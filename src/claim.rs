@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::envelope::Row;
-use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, StoreError};
+use crate::store::{self, Broken, ClaimRequest, Claimed, GivenBack, LeaseToken, ReadComposed, Store, StoreError};
 use crate::telemetry::metrics;
 
 /// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
@@ -120,6 +120,10 @@ impl Drop for Slot {
 impl Slot {
     /// Leaves this row's destination out of every claim for a while, as its Retry-After asked.
     pub(crate) fn park(&self, until: Instant) {
+        // Where a composed row goes may be known only to its registration; all such rows would be parked for one's sake.
+        if self.destination.is_empty() {
+            return;
+        }
         let mut destinations = self.slots.lock();
         let destination = destinations.entry(self.destination.clone()).or_default();
         destination.parked_until = destination.parked_until.max(Some(until));
@@ -218,6 +222,7 @@ impl Slots {
             default_room: self.limits.per_destination as u32,
         };
         let batch = store.claim_due(&request).await?;
+        let batch = fill_composed(store, batch, bytes).await;
         let claims: Vec<Claim> =
             batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         let full = |one: &Destination| one.in_flight >= self.limits.per_destination;
@@ -231,7 +236,8 @@ impl Slots {
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
         };
         let destination: Arc<str> = facts.as_ref().map_or("", |facts| facts.destination.as_str()).into();
-        let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len());
+        let rendered_from = |row: &Row| row.composed.as_ref().map_or(0, |composed| composed.result.len());
+        let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len() + rendered_from(row));
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.lock().entry(destination.clone()).or_default().in_flight += 1;
         // A broken row tells no times; it is quarantined whatever they are.
@@ -243,5 +249,50 @@ impl Slots {
         };
         let slot = Slot { slots: self.clone(), destination, bytes, _permit: permit };
         Claim { lease: Lease { held, ends: asked_at + self.limits.lease }, times, row, slot }
+    }
+}
+
+/// Reads what the composed rows of a batch are rendered from, in one question. A batch without any asks nothing, so that
+/// tables which know no composed rows are served too.
+async fn fill_composed(store: &Store, batch: Vec<Claimed>, room: usize) -> Vec<Claimed> {
+    let tasks: Vec<String> = batch.iter().filter_map(composed_task).map(str::to_owned).collect();
+    if tasks.is_empty() {
+        return batch;
+    }
+    let mut read = match store.read_composed(&tasks, room as u64).await {
+        Ok(read) => read,
+        Err(error) => {
+            tracing::error!(%error, rows = tasks.len(), "composed rows could not be read; they wait for their leases' end");
+            return batch.into_iter().filter(|claimed| composed_task(claimed).is_none()).collect();
+        }
+    };
+    let (mut filled, mut given_back) = (Vec::with_capacity(batch.len()), Vec::new());
+    for claimed in batch {
+        let (lease, mut row, facts) = match claimed {
+            Claimed::Whole { lease, row, facts } if facts.composed => (lease, row, facts),
+            other => {
+                filled.push(other);
+                continue;
+            }
+        };
+        match read.remove(&row.task_id) {
+            Some(ReadComposed::Whole(composed)) => {
+                row.composed = Some(composed);
+                filled.push(Claimed::Whole { lease, row, facts });
+            }
+            Some(ReadComposed::NoRoom) => given_back.push(GivenBack { lease, delay: Duration::ZERO }),
+            None => filled.push(Claimed::Broken { lease, reason: Broken::NothingComposed }),
+        }
+    }
+    if let Err(error) = store.give_back(&given_back).await {
+        tracing::warn!(%error, rows = given_back.len(), "rows without room wait for their leases' end");
+    }
+    filled
+}
+
+fn composed_task(claimed: &Claimed) -> Option<&str> {
+    match claimed {
+        Claimed::Whole { row, facts, .. } if facts.composed => Some(&row.task_id),
+        _ => None,
     }
 }

@@ -18,6 +18,8 @@ do $do$
 declare
     role_name text;
     signature regprocedure;
+    name text;
+    definer boolean;
     home text := format('%I', current_schema());
 begin
     execute format('comment on function outboxd.serves() is %L',
@@ -44,31 +46,48 @@ begin
         grant select, insert, update, delete on adcp_webhook_inbox, adcp_webhook_inbox_nonces to outboxd_daemon;
     end if;
 
-    for signature in
-        select p.oid::regprocedure from pg_proc as p
+    -- Delivering needs these and nothing else; what it must not touch is who a row is from and where it goes.
+    if to_regrole('outboxd_daemon') is not null then
+        execute format('grant usage on schema %s to outboxd_daemon', home);
+        execute 'grant select, delete on :"outbox" to outboxd_daemon';
+        execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
+                'first_attempt_at, retry_until, delivered_at, last_http_status, last_error) on :"outbox" to outboxd_daemon';
+        execute 'grant select on :"outbox_composed" to outboxd_daemon';
+    end if;
+
+    for signature, name, definer in
+        select p.oid::regprocedure, p.proname, p.prosecdef from pg_proc as p
          where p.pronamespace = 'outboxd'::regnamespace and p.prokind = 'f'
          order by p.proname
     loop
         -- A definer's right must not be led to objects of the caller's making.
-        if (select prosecdef from pg_proc where oid = signature) then
+        if definer then
             execute format('alter function %s set search_path = %s, pg_temp', signature, home);
         end if;
         execute format('revoke all on function %s from public', signature);
-        -- A name with an underscore in front is ours alone.
-        if to_regrole('outboxd_host') is not null
-           and not (select starts_with(proname, '_') from pg_proc where oid = signature) then
-            execute format('grant execute on function %s to outboxd_host', signature);
-        end if;
-        -- What the receiver keeps goes through them, and forwarding hands messages out as a host would.
+        -- What the receiver keeps goes through these, and forwarding hands messages out as a host would.
         if to_regrole('outboxd_daemon') is not null
-           and signature::text ~ '^outboxd\.(_?[a-z]+_webhooks?(_error)?|[a-z]+_notification)\(' then
+           and name ~ '^(_?[a-z]+_webhooks?(_error)?|[a-z]+_notification)$' then
             execute format('grant execute on function %s to outboxd_daemon', signature);
         end if;
+        -- A name with an underscore in front is for the others alone; the rest is for hosts, if not said otherwise.
+        continue when starts_with(name, '_');
+        for role_name in
+            select coalesce(said.role_name, 'outboxd_host')
+              from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
+                           ('serves', 'outboxd_host'), ('serves', 'outboxd_daemon'), ('serves', 'outboxd_reader'),
+                           ('task_types', 'outboxd_host'), ('task_types', 'outboxd_reader'))
+                       as said(function_name, role_name)
+             right join (values (name)) as this(function_name) using (function_name)
+        loop
+            if to_regrole(role_name) is not null then
+                execute format('grant execute on function %s to %I', signature, role_name);
+            end if;
+        end loop;
     end loop;
 
     -- The inbox: the daemon writes receipts and judges rows, and the functions above do the rest.
     if to_regrole('outboxd_daemon') is not null then
-        grant execute on function outboxd.inbox_clock() to outboxd_daemon;
         grant select, insert on cms_terminal_notification_inbox, cms_terminal_notification_processing to outboxd_daemon;
         grant select, insert, update, delete on cms_terminal_notification_quarantine to outboxd_daemon;
         grant select on cms_terminal_notifications to outboxd_daemon;

@@ -12,6 +12,8 @@ create or replace function outboxd._inbox_clock() returns double precision
 as $$
     select extract(epoch from clock_timestamp())::double precision
 $$;
+comment on function outboxd._inbox_clock() is
+    'The database''s clock in Unix seconds.';
 
 -- The clock, or an error where it cannot be one.
 create or replace function outboxd.inbox_clock() returns double precision
@@ -43,6 +45,8 @@ begin
     return case when found then damage else 'processing_state_invalid' end;
 end
 $$;
+comment on function outboxd._notification_damage(text) is
+    'What is wrong with a stored notification; null where nothing is.';
 
 -- Where a row stands, as the operations that end a claim answer it.
 create or replace function outboxd._notification_state(p_notification_id text) returns jsonb
@@ -58,6 +62,8 @@ as $$
       from cms_terminal_notifications as n
      where n.notification_id = p_notification_id
 $$;
+comment on function outboxd._notification_state(text) is
+    'Where a notification stands, as json.';
 
 -- Ends every lease whose time has come: the row waits for another attempt at once, or has failed where none is left.
 -- A row that somebody is ending at this moment is locked, and passed over.
@@ -98,10 +104,12 @@ begin
        and j.damage is null;
 end
 $$;
+comment on function outboxd._sweep_leases(double precision) is
+    'Ends the leases whose time has come.';
 
 create or replace function outboxd.claim_notification(
-    worker text,
-    lease_seconds double precision default 600
+    p_worker text,
+    p_lease_seconds double precision default 600
 ) returns jsonb
     language plpgsql volatile security definer
 as $$
@@ -112,15 +120,15 @@ declare
     token text;
     claim jsonb;
 begin
-    if worker is null or worker !~ '^[A-Za-z0-9_.:-]+$' or length(worker) > 128 then
+    if p_worker is null or p_worker !~ '^[A-Za-z0-9_.:-]+$' or length(p_worker) > 128 then
         raise exception using errcode = 'OI001', message = 'notification_receiver.processing_worker_invalid';
     end if;
     now := outboxd.inbox_clock();
-    if lease_seconds is null or lease_seconds < 0 or lease_seconds >= 'infinity' then
+    if p_lease_seconds is null or p_lease_seconds < 0 or p_lease_seconds >= 'infinity' then
         raise exception using errcode = 'OI010', message = 'notification_receiver.clock_invalid';
     end if;
     -- One so short that it would end when it begins would write a row that cannot be.
-    if lease_seconds = 0 or lease_seconds > 86400 or now + lease_seconds <= now then
+    if p_lease_seconds = 0 or p_lease_seconds > 86400 or now + p_lease_seconds <= now then
         raise exception using errcode = 'OI002', message = 'notification_receiver.processing_lease_invalid';
     end if;
     perform outboxd._sweep_leases(now);
@@ -150,9 +158,9 @@ begin
     update cms_terminal_notification_processing as p
        set status           = 'leased',
            attempts         = p.attempts + 1,
-           lease_owner      = worker,
+           lease_owner      = p_worker,
            lease_token      = token,
-           lease_expires_at = now + lease_seconds,
+           lease_expires_at = now + p_lease_seconds,
            last_error_code  = null,
            updated_at       = now
       from cms_terminal_notification_inbox as i
@@ -173,7 +181,7 @@ comment on function outboxd.claim_notification(text, double precision) is
 -- Locks the claimed row and sees to it that it is still this claim's. The lock is taken first and the time read after,
 -- so that nobody else ends or sweeps the lease between the look and the write.
 create or replace function outboxd._hold_claim(
-    claim jsonb,
+    p_claim jsonb,
     out now double precision, out written_at double precision, out attempts integer, out max_attempts integer
 )
     language plpgsql volatile security definer
@@ -185,7 +193,7 @@ declare
 begin
     select * into held
       from cms_terminal_notification_processing as p
-     where p.notification_id = claim ->> 'notification_id'
+     where p.notification_id = p_claim ->> 'notification_id'
        for no key update;
     now := outboxd.inbox_clock();
     if held.notification_id is null then
@@ -200,11 +208,11 @@ begin
      where i.notification_id = held.notification_id;
     if held.status <> 'leased'
        or (held.lease_owner, held.lease_token, held.attempts, held.max_attempts, held.lease_expires_at)
-          is distinct from (claim ->> 'worker_id', claim ->> 'lease_token', (claim ->> 'attempt')::numeric,
-                            (claim ->> 'max_attempts')::numeric, (claim ->> 'lease_expires_at')::double precision)
+          is distinct from (p_claim ->> 'worker_id', p_claim ->> 'lease_token', (p_claim ->> 'attempt')::numeric,
+                            (p_claim ->> 'max_attempts')::numeric, (p_claim ->> 'lease_expires_at')::double precision)
        or (receipt.event_id, receipt.site_id, receipt.terminal_status, receipt.payload_sha256, receipt.payload_json)
-          is distinct from (claim ->> 'event_id', claim ->> 'site_id', claim ->> 'terminal_status',
-                            claim ->> 'payload_sha256', claim ->> 'payload') then
+          is distinct from (p_claim ->> 'event_id', p_claim ->> 'site_id', p_claim ->> 'terminal_status',
+                            p_claim ->> 'payload_sha256', p_claim ->> 'payload') then
         raise exception using errcode = 'OI005', message = 'notification_receiver.processing_claim_lost';
     end if;
     if held.lease_expires_at <= now then
@@ -216,40 +224,44 @@ begin
     max_attempts := held.max_attempts;
 end
 $$;
+comment on function outboxd._hold_claim(jsonb) is
+    'Locks a claimed row, if it is still this claim''s.';
 
 -- Whether this is a document that claim_notification could have made.
-create or replace function outboxd._check_claim(claim jsonb) returns void
+create or replace function outboxd._check_claim(p_claim jsonb) returns void
     language plpgsql immutable
 as $$
 begin
-    if claim is null
-       or jsonb_typeof(claim) <> 'object'
+    if p_claim is null
+       or jsonb_typeof(p_claim) <> 'object'
        or exists (select
                     from (values ('notification_id', 'string'), ('event_id', 'string'), ('site_id', 'string'),
                                  ('terminal_status', 'string'), ('payload_sha256', 'string'), ('payload', 'string'),
                                  ('attempt', 'number'), ('max_attempts', 'number'), ('worker_id', 'string'),
                                  ('lease_token', 'string'), ('lease_expires_at', 'number')) as field(name, type)
-                   where jsonb_typeof(claim -> field.name) is distinct from field.type)
-       or abs((claim ->> 'lease_expires_at')::numeric) > 1e15 then
+                   where jsonb_typeof(p_claim -> field.name) is distinct from field.type)
+       or abs((p_claim ->> 'lease_expires_at')::numeric) > 1e15 then
         raise exception using errcode = 'OI004', message = 'notification_receiver.processing_claim_invalid';
     end if;
 end
 $$;
+comment on function outboxd._check_claim(jsonb) is
+    'Refuses what no claim can be.';
 
-create or replace function outboxd.complete_notification(claim jsonb, answer jsonb) returns jsonb
+create or replace function outboxd.complete_notification(p_claim jsonb, p_answer jsonb) returns jsonb
     language plpgsql volatile security definer
 as $$
 declare
     held record;
 begin
-    perform outboxd._check_claim(claim);
-    if answer is distinct from jsonb_build_object(
+    perform outboxd._check_claim(p_claim);
+    if p_answer is distinct from jsonb_build_object(
            'schema', 'blun.cms-terminal-notification-processing-ack.v1',
-           'notification_id', claim -> 'notification_id', 'event_id', claim -> 'event_id',
-           'site_id', claim -> 'site_id', 'status', 'processed', 'notification_sha256', claim -> 'payload_sha256') then
+           'notification_id', p_claim -> 'notification_id', 'event_id', p_claim -> 'event_id',
+           'site_id', p_claim -> 'site_id', 'status', 'processed', 'notification_sha256', p_claim -> 'payload_sha256') then
         raise exception using errcode = 'OI007', message = 'notification_receiver.processing_response_invalid';
     end if;
-    select * into held from outboxd._hold_claim(claim);
+    select * into held from outboxd._hold_claim(p_claim);
     update cms_terminal_notification_processing as p
        set status           = 'succeeded',
            next_attempt_at  = held.written_at,
@@ -259,60 +271,64 @@ begin
            lease_owner      = null,
            lease_token      = null,
            lease_expires_at = null
-     where p.notification_id = claim ->> 'notification_id'
+     where p.notification_id = p_claim ->> 'notification_id'
        and p.status = 'leased'
-       and p.lease_owner = claim ->> 'worker_id'
-       and p.lease_token = claim ->> 'lease_token';
+       and p.lease_owner = p_claim ->> 'worker_id'
+       and p.lease_token = p_claim ->> 'lease_token';
     if not found then
         raise exception using errcode = 'OI013', message = 'notification_receiver.processing_completion_lost';
     end if;
-    return outboxd._notification_state(claim ->> 'notification_id');
+    return outboxd._notification_state(p_claim ->> 'notification_id');
 end
 $$;
 comment on function outboxd.complete_notification(jsonb, jsonb) is
     'Ends a claim as succeeded, if the answer is the processing acknowledgement of exactly this notification.';
 
 -- Ends a claim without success: waiting where a time is given, failed where none is.
-create or replace function outboxd._end_claim(claim jsonb, code text, held record, wait_seconds double precision)
+create or replace function outboxd._end_claim(p_claim jsonb, p_error_code text, p_held record, p_wait_seconds double precision)
     returns jsonb
     language plpgsql volatile security definer
 as $$
 begin
     update cms_terminal_notification_processing as p
-       set status           = case when wait_seconds is null then 'failed' else 'retry_wait' end,
-           next_attempt_at  = held.written_at + coalesce(wait_seconds, 0),
+       set status           = case when p_wait_seconds is null then 'failed' else 'retry_wait' end,
+           next_attempt_at  = p_held.written_at + coalesce(p_wait_seconds, 0),
            processed_at     = null,
-           updated_at       = held.written_at,
-           last_error_code  = code,
+           updated_at       = p_held.written_at,
+           last_error_code  = p_error_code,
            lease_owner      = null,
            lease_token      = null,
            lease_expires_at = null
-     where p.notification_id = claim ->> 'notification_id'
+     where p.notification_id = p_claim ->> 'notification_id'
        and p.status = 'leased'
-       and p.lease_owner = claim ->> 'worker_id'
-       and p.lease_token = claim ->> 'lease_token';
+       and p.lease_owner = p_claim ->> 'worker_id'
+       and p.lease_token = p_claim ->> 'lease_token';
     if not found then
         raise exception using errcode = 'OI014', message = 'notification_receiver.processing_failure_lost';
     end if;
-    return outboxd._notification_state(claim ->> 'notification_id');
+    return outboxd._notification_state(p_claim ->> 'notification_id');
 end
 $$;
+comment on function outboxd._end_claim(jsonb, text, record, double precision) is
+    'Ends a claim without success.';
 
-create or replace function outboxd._check_error_code(code text) returns void
+create or replace function outboxd._check_error_code(p_error_code text) returns void
     language plpgsql immutable
 as $$
 begin
-    if code is null or code !~ '^[a-z][a-z0-9_.-]*$' or length(code) > 128 then
+    if p_error_code is null or p_error_code !~ '^[a-z][a-z0-9_.-]*$' or length(p_error_code) > 128 then
         raise exception using errcode = 'OI008', message = 'notification_receiver.processing_error_invalid';
     end if;
 end
 $$;
+comment on function outboxd._check_error_code(text) is
+    'Refuses what no error code can be.';
 
 create or replace function outboxd.retry_notification(
-    claim jsonb,
-    error_code text,
-    base_delay_seconds double precision default 5,
-    max_delay_seconds double precision default 300
+    p_claim jsonb,
+    p_error_code text,
+    p_base_delay_seconds double precision default 5,
+    p_max_delay_seconds double precision default 300
 ) returns jsonb
     language plpgsql volatile security definer
 as $$
@@ -320,38 +336,38 @@ declare
     held record;
     delay double precision;
 begin
-    foreach delay in array array[base_delay_seconds, max_delay_seconds] loop
+    foreach delay in array array[p_base_delay_seconds, p_max_delay_seconds] loop
         if delay is null or delay < 0 or delay >= 'infinity' then
             raise exception using errcode = 'OI010', message = 'notification_receiver.clock_invalid';
         end if;
     end loop;
-    if base_delay_seconds = 0 or base_delay_seconds > max_delay_seconds or max_delay_seconds > 86400 then
+    if p_base_delay_seconds = 0 or p_base_delay_seconds > p_max_delay_seconds or p_max_delay_seconds > 86400 then
         raise exception using errcode = 'OI003', message = 'notification_receiver.processing_delay_invalid';
     end if;
-    perform outboxd._check_claim(claim);
-    perform outboxd._check_error_code(error_code);
-    select * into held from outboxd._hold_claim(claim);
+    perform outboxd._check_claim(p_claim);
+    perform outboxd._check_error_code(p_error_code);
+    select * into held from outboxd._hold_claim(p_claim);
     if held.attempts < held.max_attempts then
-        delay := least(max_delay_seconds, base_delay_seconds * 2 ^ (held.attempts - 1));
+        delay := least(p_max_delay_seconds, p_base_delay_seconds * 2 ^ (held.attempts - 1));
     else
         delay := null;
     end if;
-    return outboxd._end_claim(claim, error_code, held, delay);
+    return outboxd._end_claim(p_claim, p_error_code, held, delay);
 end
 $$;
 comment on function outboxd.retry_notification(jsonb, text, double precision, double precision) is
     'Ends a claim whose effect may succeed later: it waits, each time twice as long, or has failed with its last attempt.';
 
-create or replace function outboxd.fail_notification(claim jsonb, error_code text) returns jsonb
+create or replace function outboxd.fail_notification(p_claim jsonb, p_error_code text) returns jsonb
     language plpgsql volatile security definer
 as $$
 declare
     held record;
 begin
-    perform outboxd._check_claim(claim);
-    perform outboxd._check_error_code(error_code);
-    select * into held from outboxd._hold_claim(claim);
-    return outboxd._end_claim(claim, error_code, held, null);
+    perform outboxd._check_claim(p_claim);
+    perform outboxd._check_error_code(p_error_code);
+    select * into held from outboxd._hold_claim(p_claim);
+    return outboxd._end_claim(p_claim, p_error_code, held, null);
 end
 $$;
 comment on function outboxd.fail_notification(jsonb, text) is

@@ -1,4 +1,4 @@
--- What a composed row lacks: the result, as the host spelt it, and the moment that the body names.
+-- What a composed row lacks in the outbox: the result, as the host spelt it, and the moment that the body names.
 --
 -- A composed row stands in the outbox with its task's sealed registration where a sealed row has its body. It is
 -- marked by state in_flight, no lease token and a lease until the year 9999, so that no claimer that does not know
@@ -12,6 +12,17 @@ create table if not exists :"outbox_composed" (
     result      text not null,
     composed_at timestamptz not null
 );
+
+-- What the host said beside a sealed registration that nobody can read here: where it goes, so that claims can share
+-- slots between destinations, and for how long it is tried. Gone when the task ends or is discarded.
+create table if not exists :"outbox_hints" (
+    task_id               text collate "C" primary key references decisioning_tasks (task_id) on delete cascade,
+    url                   text,
+    retry_horizon_seconds integer
+);
+
+-- Pages of one account's tasks, newest first.
+create index if not exists decisioning_tasks_account_created_idx on decisioning_tasks (account_id, created_at, task_id);
 
 -- The host's functions are made in it. Not "if not exists", which asks for a right even where it does.
 do $do$

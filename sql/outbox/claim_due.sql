@@ -8,6 +8,8 @@
 -- leased rows out of every later claim's scan; a claimer that looks at the lease only sees no difference.
 -- The rows are locked from the first step on, so the last one asks for their ids alone.
 -- Rows past their destination's room are locked for the statement's duration and otherwise left alone.
+-- A composed row's lease_expires_at is the mark by which other claimers leave it alone, and stays as it is: the end of
+-- its lease is in available_at alone.
 
 with full_destinations as (
     select destination
@@ -22,7 +24,8 @@ locked as (
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')
        and o.available_at <= statement_timestamp()
-       and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp())
+       and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp()
+            or o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00')
        and (o.retry_until is null or o.retry_until > statement_timestamp())
        and lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C")
            not in (select destination from full_destinations)
@@ -55,7 +58,9 @@ update :"outbox" as o
    set state            = 'in_flight',
        attempt_count    = o.attempt_count + 1,
        lease_token      = $3::text,
-       lease_expires_at = g.granted_at + $4::double precision * interval '1 second',
+       lease_expires_at = case when o.state = 'in_flight' and o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00'
+                               then o.lease_expires_at
+                               else g.granted_at + $4::double precision * interval '1 second' end,
        available_at     = g.granted_at + $4::double precision * interval '1 second',
        first_attempt_at = coalesce(o.first_attempt_at, g.granted_at),
        retry_until      = coalesce(o.retry_until, g.granted_at + o.retry_horizon_seconds * interval '1 second'),
@@ -76,6 +81,7 @@ returning o.id::bigint as id,
           octet_length(o.encrypted_body)::bigint as encrypted_bytes,
           o.envelope_nonce,
           o.attempt_count,
+          coalesce(o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00', false) as composed,
           g.destination,
           g.position,
           extract(epoch from g.granted_at - g.available_at)::double precision as seconds_due,

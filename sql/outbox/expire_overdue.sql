@@ -1,7 +1,7 @@
 -- Purpose: ends open rows whose horizon has passed.
 -- Parameters: $1 most rows.
 -- Guard: never a row under a live lease: its holder may have the receiver's 2xx in hand and must be able to
--- record it. SKIP LOCKED, so that it waits for no one. Asked in the order of its own partial index, which holds
+-- record it. A composed row that is leased has a token, and its lease's end in available_at. SKIP LOCKED, so that it waits for no one. Asked in the order of its own partial index, which holds
 -- open rows alone, and never on the way of a claim.
 
 with overdue as (
@@ -9,7 +9,9 @@ with overdue as (
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')
        and o.retry_until <= statement_timestamp()
-       and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp())
+       and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp()
+            or (o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00'
+                and (o.lease_token is null or o.available_at <= statement_timestamp())))
      order by o.retry_until
      limit $1::bigint
        for update of o skip locked

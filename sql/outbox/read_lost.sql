@@ -4,7 +4,8 @@
 -- connection is found here in the state it was to get: nothing was lost then.
 
 select o.id::bigint as id,
-       o.state,
+       -- A composed row that nobody holds waits like a pending one.
+       case when o.state = 'in_flight' and o.lease_token is null then 'pending' else o.state end as state,
        o.attempt_count,
        coalesce(o.state = 'in_flight' and o.lease_token = s.lease_token, false) as still_held
   from unnest($1::bigint[], $2::text[]) as s(id, lease_token)

@@ -10,7 +10,8 @@ select count(*) as due,
         from :"outbox" as o
        where o.state in ('pending', 'in_flight')
          and o.available_at <= statement_timestamp()
-         and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp())
+         and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp()
+              or o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00')
          and (o.retry_until is null or o.retry_until > statement_timestamp())
        order by o.available_at, o.id
        limit $1::bigint

@@ -1,14 +1,18 @@
 -- Purpose: ends failed attempts: the row is due again after a delay, or expired if its horizon has passed.
 -- Parameters: arrays of the same length: $1 ids, $2 lease tokens, $3 delays in seconds, $4 HTTP statuses or
 -- nulls, $5 cause codes.
--- Guard: as settle_delivered. The horizon is read from the row and never moved.
+-- Guard: as settle_delivered. The horizon is read from the row and never moved. A composed row keeps the mark by which
+-- other claimers leave it alone, and so its state; it is answered as pending, which it is to us.
 
 update :"outbox" as o
-   set state            = case when o.retry_until <= statement_timestamp() then 'expired' else 'pending' end,
+   set state            = case when o.retry_until <= statement_timestamp() then 'expired'
+                               when o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00' then 'in_flight'
+                               else 'pending' end,
        available_at     = case when o.retry_until <= statement_timestamp() then o.available_at
                                else statement_timestamp() + s.delay_seconds * interval '1 second' end,
        lease_token      = null,
-       lease_expires_at = null,
+       lease_expires_at = case when o.retry_until <= statement_timestamp() then null
+                               when o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00' then o.lease_expires_at end,
        last_http_status = s.http_status,
        last_error       = s.error,
        updated_at       = clock_timestamp()
@@ -16,4 +20,4 @@ update :"outbox" as o
        as s(id, lease_token, delay_seconds, http_status, error)
  where o.id = s.id
    and coalesce(o.state = 'in_flight' and o.lease_token = s.lease_token, false)
-returning o.id::bigint as id, o.state;
+returning o.id::bigint as id, case o.state when 'in_flight' then 'pending' else o.state end as state;

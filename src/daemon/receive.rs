@@ -8,8 +8,9 @@ use tokio::signal::unix::SignalKind;
 use tokio::time::Instant;
 
 use super::outage::Outage;
-use super::{DaemonError, Phase, Phases, Signals, loops, notify, on, open_admin};
+use super::{DaemonError, Signals, loops, notify, on, open_admin};
 use crate::config::{Config, Receive};
+use crate::deliver::{Phase, Phases};
 use crate::receive::server::{Certificate, Listener, Server};
 use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreError};

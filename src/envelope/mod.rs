@@ -2,12 +2,15 @@
 //! nothing about what becomes of a row whose envelope it refuses.
 
 mod aad;
+mod body;
+mod compose;
+mod draft;
 mod error;
+mod inspect;
 pub(crate) mod json;
 mod key;
 mod legacy;
 mod open;
-#[cfg_attr(not(test), expect(dead_code, reason = "composed rows will be rendered from it"))]
 mod registration;
 mod row;
 mod seal;
@@ -16,9 +19,12 @@ mod seal;
 mod tests;
 
 pub(crate) use aad::{Aad, Binding};
-pub(crate) use error::{JsonFault, OpenError, RowFault};
+pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
+pub(crate) use error::{JsonFault, OpenError};
+pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};
-pub(crate) use row::Row;
-pub(crate) use seal::seal;
+pub(crate) use registration::{Registration, SealedRegistration};
+pub(crate) use row::{Composed, Row};
+pub(crate) use seal::{NONCE_LEN, seal};

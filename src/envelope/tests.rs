@@ -5,12 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::error::{EnvelopeFault, JsonFault, UrlFault};
+use super::error::{EnvelopeFault, JsonFault, RowFault, UrlFault};
 use super::open::{MAX_BODY, MAX_SEALED};
 use super::registration::{SealedRegistration, open_registration};
 use super::seal::NONCE_LEN;
 use super::*;
 
+mod composed;
+mod draft;
 mod registration;
 
 const HMAC_ON: OpenRules = OpenRules { legacy_hmac: true };
@@ -49,6 +51,7 @@ fn row_of(vector: &Value) -> Row {
         encrypted_body: hex(&vector["ciphertext_hex"]),
         envelope_nonce: hex(&vector["nonce_hex"]),
         attempt_count: 1,
+        composed: None,
     }
 }
 
@@ -189,6 +192,7 @@ fn sealed_row(plaintext: &[u8], byte: u8) -> Row {
         encrypted_body: Vec::new(),
         envelope_nonce: NONCE.to_vec(),
         attempt_count: 1,
+        composed: None,
     };
     reseal(&mut row, plaintext, byte);
     row

@@ -16,7 +16,7 @@ use http_body_util::Full;
 use tokio::sync::Notify;
 
 use crate::config::{Config, ConfigError, ProfileName};
-use crate::daemon::Phases;
+use crate::deliver::Phases;
 use crate::store::{Inbox, Store};
 pub(crate) use forward::Forwarder;
 use server::{Arrival, Body};

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 use tokio_postgres::types::FromSqlOwned;
+use zeroize::Zeroizing;
 
 use super::error::Kind;
-use crate::envelope::Row;
+use crate::envelope::{Composed, Row};
 
 /// Proof of one claim: fresh and random for each, so that equality with the row's column is the fence.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -95,6 +96,8 @@ pub(crate) enum Broken {
     Column { name: &'static str },
     /// More ciphertext than any body we accept can have; it was not fetched.
     Oversize { bytes: u64 },
+    /// A composed row with nothing beside it that its body could be rendered from.
+    NothingComposed,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +110,15 @@ pub(crate) struct ClaimFacts {
     pub(crate) since_first_attempt: Duration,
     /// Until the horizon ends.
     pub(crate) until_retry_until: Duration,
+    /// The row is one whose body is rendered, and lacks yet what it is rendered from.
+    pub(crate) composed: bool,
+}
+
+/// What was read for a composed row.
+pub(crate) enum ReadComposed {
+    Whole(Composed),
+    /// Its result found no room in the bytes that were allowed.
+    NoRoom,
 }
 
 /// In the order of the rows' times.
@@ -133,6 +145,7 @@ fn read_claimed(answer: &Answer, lease: Lease) -> Result<Claimed, Kind> {
         due_for: seconds(answer, "seconds_due")?,
         since_first_attempt: seconds(answer, "seconds_since_first_attempt")?,
         until_retry_until: seconds(answer, "seconds_until_retry_until")?,
+        composed: read(answer, "composed")?,
     };
     let row = || -> Result<Row, Broken> {
         Ok(Row {
@@ -147,12 +160,27 @@ fn read_claimed(answer: &Answer, lease: Lease) -> Result<Claimed, Kind> {
             encrypted_body: encrypted.ok_or(Broken::Column { name: "encrypted_body" })?,
             envelope_nonce: column(answer, "envelope_nonce")?,
             attempt_count: column(answer, "attempt_count")?,
+            composed: None,
         })
     };
     Ok(match row() {
         Ok(row) => Claimed::Whole { lease, row, facts },
         Err(reason) => Claimed::Broken { lease, reason },
     })
+}
+
+/// The task, and what its row carries beside the outbox.
+pub(super) fn read_composed(answer: &Answer) -> Result<(String, ReadComposed), Kind> {
+    let result: Option<String> = read(answer, "result")?;
+    let composed = match result {
+        None => ReadComposed::NoRoom,
+        Some(result) => ReadComposed::Whole(Composed {
+            version: read(answer, "version")?,
+            result: Zeroizing::new(result),
+            composed_at_micros: read(answer, "composed_at")?,
+        }),
+    };
+    Ok((read(answer, "task_id")?, composed))
 }
 
 fn column<T: FromSqlOwned>(answer: &Answer, name: &'static str) -> Result<T, Broken> {

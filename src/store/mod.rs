@@ -8,6 +8,7 @@ mod dsn;
 mod error;
 mod forward;
 mod inbox;
+mod inspect;
 mod migrate;
 mod preflight;
 mod settle;
@@ -18,11 +19,12 @@ mod tests;
 mod tls;
 mod webhook_inbox;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
-pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken};
+pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
 pub(crate) use error::{Kind, StoreError};
@@ -115,6 +117,17 @@ impl Store {
         ];
         let answers = self.door.ask(statement, &parameters).await?;
         claim::read_batch(&answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    /// `sql/outbox/read_composed.sql`, by task.
+    pub(crate) async fn read_composed(
+        &self,
+        tasks: &[String],
+        max_bytes: u64,
+    ) -> Result<HashMap<String, ReadComposed>, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&tasks, &i64::try_from(max_bytes).unwrap_or(i64::MAX)];
+        let read = self.read_all(&self.statements.read_composed, &parameters, claim::read_composed).await?;
+        Ok(read.into_iter().collect())
     }
 
     /// `sql/outbox/settle_delivered.sql`

@@ -55,10 +55,13 @@ statements! {
     settle_quarantined = "outbox/settle_quarantined" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY);
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
+    read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
     expire_overdue = "outbox/expire_overdue" (INT8);
     purge_settled = "outbox/purge_settled" (INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    read_sealed = "outbox/read_sealed" (INT8, TEXT);
+    read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
     accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
     compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);

@@ -32,6 +32,8 @@ const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
+const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
+const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
 const RECEIVED_WEBHOOKS: &str = "outboxd_received_webhooks_total";
 const INBOX_MESSAGES: &str = "outboxd_inbox_messages";
 const FORWARDED: &str = "outboxd_forwarded_messages_total";
@@ -94,6 +96,8 @@ fn describe() {
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
+    describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
+    describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
     describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
     describe_gauge!(INBOX_MESSAGES, count, "Messages of the inbox with work left, by state, each counted up to 10000.");
     describe_counter!(FORWARDED, count, "Hand-overs of messages to the host, by result.");
@@ -218,6 +222,14 @@ pub(crate) fn forwarded(result: &'static str) {
 
 pub(crate) fn inbox_damaged(rows: u64) {
     gauge!(INBOX_DAMAGED).set(rows as f64);
+}
+
+pub(crate) fn sealing_request(result: &'static str) {
+    counter!(SEALING_REQUESTS, "result" => result).increment(1);
+}
+
+pub(crate) fn sealed(kind: &'static str) {
+    counter!(SEALED_ITEMS, "kind" => kind).increment(1);
 }
 
 pub(crate) fn ready(ready: bool) {

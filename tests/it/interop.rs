@@ -22,7 +22,7 @@ const HMAC_SECRET: &str = "hmac-secret-0123456789abcdef01234567";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
 /// A seller on the world's database.
-async fn seller(world: &World, files: &Config, how: Value) -> Peer {
+pub(crate) async fn seller(world: &World, files: &Config, how: Value) -> Peer {
     let seller = Peer::seller().await;
     let ca = files.file("peer-ca.pem", Authority::shared().pem());
     let mut open = json!({"dsn": world.database.url, "key": world.key.hex(), "ca": text(&ca)});
@@ -33,12 +33,12 @@ async fn seller(world: &World, files: &Config, how: Value) -> Peer {
     seller
 }
 
-fn signing(key: &SigningKey) -> Value {
+pub(crate) fn signing(key: &SigningKey) -> Value {
     json!({"pem": key.pem(), "kid": key.kid, "algorithm": key.algorithm.name()})
 }
 
 /// A receiver that knows these keys, and the origin it listens on.
-async fn buyer(files: &Config, keys: &[&SigningKey]) -> (Peer, String) {
+pub(crate) async fn buyer(files: &Config, keys: &[&SigningKey]) -> (Peer, String) {
     let buyer = Peer::receiver().await;
     let leaf = Authority::shared().receiver_leaf();
     let listen = json!({

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
@@ -36,6 +36,13 @@ pub fn socket_directory() -> PathBuf {
     with_cluster(|cluster| cluster.socket_directory().to_path_buf())
 }
 
+/// `psql`, ready for a database; it stops at the first error.
+pub fn psql(database: &str) -> Command {
+    let mut command = with_cluster(|cluster| Command::new(cluster.programs().join("psql")));
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &url(database)]);
+    command
+}
+
 /// CREATE DATABASE copies a template only while nobody else does.
 async fn clone_template(name: &str) {
     static ADMIN: OnceCell<tokio::sync::Mutex<Client>> = OnceCell::const_new();
@@ -51,11 +58,16 @@ async fn clone_template(name: &str) {
     admin.lock().await.batch_execute(&statement).await.expect("the template is idle");
 }
 
-fn migrate(url: &str) {
-    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+/// `outboxd migrate`, whatever it comes to.
+pub fn migrating(url: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outboxd"))
         .args(["migrate", "--set", &format!("database.url={url}")])
         .output()
-        .expect("the binary runs");
+        .expect("the binary runs")
+}
+
+fn migrate(url: &str) {
+    let output = migrating(url);
     assert!(output.status.success(), "migrate failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -2,7 +2,6 @@
 //! It deliberately has no HTTP client: what a test sends is what it says.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -190,6 +189,3 @@ pub fn parse(raw: &[u8]) -> Option<Answer> {
         .collect();
     Some(Answer { status, headers, body: body.to_vec() })
 }
-
-/// For tests that wait on purpose for a limit to strike.
-pub const SHORT: Duration = Duration::from_millis(500);

@@ -147,7 +147,7 @@ pub struct Sealed {
 }
 
 /// Python's `json.dumps(ensure_ascii=False)` of one string (wire.md 2.2).
-fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
         match character {

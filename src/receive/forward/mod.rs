@@ -19,7 +19,7 @@ use self::endpoint::Endpoint;
 use self::outcome::Outcome;
 use super::{Profile, ProfileError};
 use crate::config::{ConfigError, Forward};
-use crate::daemon::{Phase, Phases};
+use crate::deliver::{Phase, Phases};
 use crate::store::{Ending, Inbox, Kind, Message, Store, StoreError};
 use crate::telemetry::metrics;
 

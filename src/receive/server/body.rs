@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::crowd::Turn;
+use super::wire::Allowance;
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +30,7 @@ pub(crate) struct Body {
     pub(super) turn: Arc<Turn>,
     pub(super) timeout: Duration,
     pub(super) memory: Arc<Semaphore>,
+    pub(super) allowance: Allowance,
 }
 
 /// Bytes that count against the memory for bodies for as long as they are held.
@@ -85,6 +87,7 @@ impl Body {
                 if let Some(data) = frame.data_ref() {
                     // A frame that goes beyond is counted, and looked at no further.
                     bytes.extend_from_slice(data);
+                    self.allowance.refund(data.len());
                 }
                 if enough(bytes.len()) {
                     break;

@@ -22,7 +22,7 @@ use super::heads::{Follower, Heads, Lengths};
 use super::listener::Stream;
 use super::wire::{Allowance, Wire};
 use super::{Arrival, Server};
-use crate::daemon::Phase;
+use crate::deliver::Phase;
 use crate::telemetry::metrics;
 
 /// All of a request's head. More than any real one; less than what 1,000 attackers could fill memory with.
@@ -35,8 +35,8 @@ const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// Streams that were reset before we took them up, and streams that we reset for errors, before the connection goes.
 const RESET_STREAMS: usize = 20;
-/// What a connection may send for one answer: two heads and the bodies of all streams, and then some.
-const ALLOWANCE: u64 = 32 << 20;
+/// What a connection may send for one answer, bodies that are read aside: the heads of all streams, twice.
+const ALLOWANCE: u64 = 2 << 20;
 
 struct Service {
     server: Arc<Server>,
@@ -196,8 +196,13 @@ async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<htt
     let arrival = service.arrival(&request, lengths);
     let (head, incoming) = request.into_parts();
     let server = &service.server;
-    let body =
-        Body { incoming, turn: turn.clone(), timeout: server.limits.body_timeout, memory: server.memory.clone() };
+    let body = Body {
+        incoming,
+        turn: turn.clone(),
+        timeout: server.limits.body_timeout,
+        memory: server.memory.clone(),
+        allowance: service.allowance.clone(),
+    };
     let mut reply = server.profile.answer(&head, arrival, body).await;
     if lengths.last {
         // Heads behind this body would go by unseen.

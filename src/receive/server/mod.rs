@@ -22,7 +22,7 @@ pub(crate) use tls::{Certificate, CertificateError};
 
 use super::Profile;
 use crate::config::{Receive, Trusted};
-use crate::daemon::{Phase, Phases};
+use crate::deliver::{Phase, Phases};
 use crate::telemetry::metrics;
 use crowd::Crowd;
 

@@ -36,6 +36,13 @@ impl Allowance {
         self.used.store(0, Ordering::Relaxed);
     }
 
+    /// Bytes of a body that somebody asked for, and that have bounds of their own.
+    pub(super) fn refund(&self, bytes: usize) {
+        let less = |used: u64| Some(used.saturating_sub(bytes as u64));
+        // It always has a new value, so that it cannot fail.
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     fn uses_up(&self, bytes: usize) -> bool {
         self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 > self.most
     }

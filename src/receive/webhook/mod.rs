@@ -33,7 +33,7 @@ use super::server::Body;
 use super::{ProfileError, Reply};
 use crate::address::Destination;
 use crate::config::{Config, ConfigError, WebhookSettings};
-use crate::daemon::{Phase, Phases};
+use crate::deliver::{Phase, Phases};
 use crate::signature::Target;
 use crate::signature::verify::{Knowledge, Received, Revocation, SKEW_SECONDS, Verified, VerifyError, verify};
 use crate::store::{Delivery, Kept, NonceCaps, SeenSignature, Store};

@@ -1,7 +1,12 @@
 //! The inbox's doors: what is fresh, what converges and what collides, alone and all at once; and what a damaged row
 //! costs the others.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
 use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use tokio_postgres::error::SqlState;
 
 use super::*;
 
@@ -123,4 +128,295 @@ async fn a_forwarded_notification_is_ended_by_its_own_claim_only() {
     assert_eq!(db.store.inbox_health().await.unwrap().counts, [0, 0, 1, 1, 1]);
     assert!(db.store.end_message(&claimed[0].claim, Ending::Complete).await.is_err(), "its claim is over");
     assert!(db.store.claim_messages(Inbox::Notifications, "forward-1", 10, lease).await.unwrap().is_empty());
+}
+
+/// As many connections as there are senders, each asking at the same time.
+const SENDERS: usize = 64;
+
+/// The cluster's connections are for all tests: those that need many take turns.
+static WIDE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn wide_store(db: &Database) -> Store {
+    let config = StoreConfig { pool_size: SENDERS, ..config(&db.url) };
+    Store::open(&config, silent()).expect("a good configuration")
+}
+
+async fn send_all(store: &Store, samples: &[Sample]) -> Vec<Result<Accepted, StoreError>> {
+    let sending: Vec<_> = samples.iter().map(Sample::new_notification).collect();
+    join_all(sending.iter().map(|new| store.accept_notification(new))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn senders_of_the_same_notification_are_all_told_that_it_is_stored_and_it_is_once() {
+    let (_turn, db) = (WIDE.lock().await, inbox().await);
+    let store = wide_store(&db);
+    for round in 0..3 {
+        let samples: Vec<Sample> = (0..SENDERS).map(|_| Sample::new(&format!("event-{round}"), "site", "1")).collect();
+        let told = send_all(&store, &samples).await;
+        let count = |outcome| told.iter().filter(|one| **one == Ok(outcome)).count();
+        assert_eq!((count(Accepted::Fresh), count(Accepted::Converged)), (1, SENDERS - 1), "{told:?}");
+    }
+    assert_eq!(db.store.inbox_health().await.expect("it answers").counts, [3, 0, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_colliding_notifications_exactly_one_is_stored_and_only_its_senders_are_told_so() {
+    let (_turn, db) = (WIDE.lock().await, inbox().await);
+    let store = wide_store(&db);
+    // Each of eight bodies of one event comes from eight senders.
+    let samples: Vec<Sample> =
+        (0..SENDERS).map(|n| Sample::new("event", "site", &format!("release-{}", n % 8))).collect();
+    let told = send_all(&store, &samples).await;
+    let stored = db.store.read_notification("event").await.expect("it answers").expect("one won");
+    for (sample, told) in samples.iter().zip(&told) {
+        let won = sample.notification_id == stored.notification_id;
+        let lawful = match told {
+            Ok(Accepted::Fresh | Accepted::Converged) => won,
+            Ok(Accepted::Collision) => !won,
+            Err(_) => false,
+        };
+        assert!(lawful, "{told:?} where the winner {}", if won { "is this" } else { "is another" });
+    }
+    assert_eq!(told.iter().filter(|one| **one == Ok(Accepted::Fresh)).count(), 1);
+    assert_eq!(db.store.inbox_health().await.expect("it answers").received, 1);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_sender_that_rolls_back_stores_it_himself() {
+    let db = inbox().await;
+    let sample = Sample::new("event", "site", "1");
+    let mut other = connect(&db.url).await;
+    let transaction = other.transaction().await.expect("it begins");
+    let Sample { notification_id, event_id, site_id, terminal_status, payload_sha256, payload } = &sample;
+    let insert = "insert into cms_terminal_notification_inbox values ($1, $2, $3, $4, $5, $6, 1)";
+    let row: [&(dyn ToSql + Sync); 6] = [notification_id, event_id, site_id, terminal_status, payload_sha256, payload];
+    transaction.execute(insert, &row).await.expect("it takes the row");
+    let waiting = "select (count(*) > 0)::text from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    let (accepted, ()) = tokio::join!(sample.accept(&db), async {
+        while db.text(waiting, &[]).await == "false" {
+            tokio::task::yield_now().await;
+        }
+        transaction.rollback().await.expect("it ends");
+    });
+    assert_eq!(accepted, Accepted::Fresh);
+    assert_eq!(sample.accept(&db).await, Accepted::Converged);
+}
+
+/// `claim_notification` of one worker, parsed.
+async fn claim(client: &tokio_postgres::Client, worker: &str, lease: f64) -> Option<Value> {
+    let sql = "select outboxd.claim_notification($1, $2)::text";
+    let row = client.query_one(sql, &[&worker, &lease]).await.expect("claiming never fails");
+    row.get::<_, Option<String>>(0).map(|text| serde_json::from_str(&text).expect("jsonb is JSON"))
+}
+
+fn answer(claim: &Value) -> String {
+    let field = |name: &str| claim[name].as_str().expect("text").to_owned();
+    serde_json::json!({
+        "schema": "blun.cms-terminal-notification-processing-ack.v1",
+        "notification_id": field("notification_id"),
+        "event_id": field("event_id"),
+        "site_id": field("site_id"),
+        "status": "processed",
+        "notification_sha256": field("payload_sha256"),
+    })
+    .to_string()
+}
+
+/// The contract's code where it is refused.
+async fn complete(client: &tokio_postgres::Client, claim: &Value) -> Result<(), String> {
+    let sql = "select outboxd.complete_notification($1::text::jsonb, $2::text::jsonb)::text";
+    match client.query_one(sql, &[&claim.to_string(), &answer(claim)]).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.as_db_error().expect("the server answers").message().to_owned()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn workers_at_once_take_every_notification_once_and_wait_for_nobody() {
+    let (_turn, db) = (WIDE.lock().await, inbox().await);
+    let ending = Arc::new(connect(&db.url).await);
+    let samples: Vec<Sample> = (0..200).map(|n| Sample::new(&format!("event-{n}"), "site", "1")).collect();
+    send_all(&db.store, &samples).await;
+    // Somebody holds the oldest row's lock; no worker may wait for him.
+    let mut holder = connect(&db.url).await;
+    let transaction = holder.transaction().await.expect("it begins");
+    let lock = "select notification_id from cms_terminal_notification_processing order by created_at, notification_id limit 1 for update";
+    let locked: String = transaction.query_one(lock, &[]).await.expect("a row").get(0);
+    let workers = (0..SENDERS).map(|n| {
+        let (url, ending) = (db.url.clone(), ending.clone());
+        tokio::spawn(async move {
+            let client = connect(&url).await;
+            client.batch_execute("set lock_timeout = '1ms'").await.expect("it is set");
+            let mut taken = Vec::new();
+            while let Some(claim) = claim(&client, &format!("worker-{n}"), 600.0).await {
+                complete(&ending, &claim).await.expect("its lease is live");
+                taken.push(claim["notification_id"].as_str().expect("text").to_owned());
+            }
+            taken
+        })
+    });
+    let taken: Vec<String> =
+        join_all(workers).await.into_iter().flat_map(|one| one.expect("no worker fails")).collect();
+    let distinct: BTreeSet<&String> = taken.iter().collect();
+    assert_eq!((taken.len(), distinct.len()), (199, 199));
+    assert!(!distinct.contains(&locked));
+    transaction.rollback().await.expect("it ends");
+    assert_eq!(db.store.inbox_health().await.expect("it answers").counts, [1, 0, 0, 199, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_dead_holders_row_has_one_successor_and_the_dead_ones_claim_is_refused() {
+    let db = inbox().await;
+    Sample::new("event", "site", "1").accept(&db).await;
+    let dead = {
+        let holder = connect(&db.url).await;
+        claim(&holder, "dead", 0.05).await.expect("it is due")
+    };
+    let clients = join_all((0..16).map(|_| connect(&db.url))).await;
+    let mut successors = Vec::new();
+    while successors.is_empty() {
+        let claims = join_all(clients.iter().map(|client| claim(client, "successor", 600.0))).await;
+        successors = claims.into_iter().flatten().collect();
+    }
+    let [successor] = successors.as_slice() else { panic!("{} successors", successors.len()) };
+    assert_eq!((&dead["attempt"], &successor["attempt"]), (&Value::from(1), &Value::from(2)));
+    let lost = Err("notification_receiver.processing_claim_lost".to_owned());
+    assert_eq!(complete(&db.client, &dead).await, lost);
+    assert_eq!(complete(&db.client, successor).await, Ok(()));
+    assert_eq!(complete(&db.client, successor).await, lost);
+}
+
+#[tokio::test]
+async fn effect_and_completion_commit_together_though_the_lease_ends_between_them() {
+    let db = inbox().await;
+    Sample::new("event", "site", "1").accept(&db).await;
+    let mut host = connect(&db.url).await;
+    let held = claim(&host, "host", 0.5).await.expect("it is due");
+    let transaction = host.transaction().await.expect("it begins");
+    transaction
+        .batch_execute("create table effects (id text); insert into effects values ('done')")
+        .await
+        .expect("an effect");
+    let sql = "select outboxd.complete_notification($1::text::jsonb, $2::text::jsonb)";
+    transaction.query_one(sql, &[&held.to_string(), &answer(&held)]).await.expect("its lease is live");
+    let ended = "select (outboxd.inbox_clock() > lease_expires_at)::text from cms_terminal_notification_processing";
+    while db.text(ended, &[]).await != "true" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(claim(&db.client, "other", 600.0).await, None, "its row is locked until it commits");
+    transaction.commit().await.expect("it commits");
+    let status = db.store.read_notification("event").await.expect("it answers").expect("it is there");
+    assert_eq!(status.processing_status, "succeeded");
+}
+
+#[tokio::test]
+async fn damaged_rows_are_named_and_passed_over_and_stop_neither_the_others_nor_intake() {
+    let db = inbox().await;
+    for event in ["waiting", "payload", "leased", "halved", "sound"] {
+        Sample::new(event, "site", "1").accept(&db).await;
+    }
+    let of = |event: &str| {
+        format!(
+            "notification_id = (select notification_id from cms_terminal_notification_inbox where event_id = '{event}')"
+        )
+    };
+    db.run(UNGUARD).await;
+    db.run(&format!(
+        "update cms_terminal_notification_processing set last_error_code = 'forged' where {};\
+         update cms_terminal_notification_inbox set payload_json = replace(payload_json, '42', '43') where event_id = 'payload';\
+         update cms_terminal_notification_processing set status = 'leased', lease_owner = 'w', lease_token = 't', \
+         lease_expires_at = 1 where {};\
+         delete from cms_terminal_notification_processing where {};",
+        of("waiting"),
+        of("leased"),
+        of("halved")
+    ))
+    .await;
+    for event in ["waiting", "payload", "leased", "halved"] {
+        let replayed = db.store.accept_notification(&Sample::new(event, "site", "1").new_notification()).await;
+        assert!(matches!(replayed, Err(StoreError { kind: Kind::Damaged(_), .. })), "{event}: {replayed:?}");
+        let read = db.store.read_notification(event).await;
+        assert!(matches!(read, Err(StoreError { kind: Kind::Damaged(_), .. })), "{event}: {read:?}");
+    }
+    assert_eq!(Sample::new("late", "site", "1").accept(&db).await, Accepted::Fresh);
+    let mut taken = Vec::new();
+    while let Some(claim) = claim(&db.client, "worker", 600.0).await {
+        complete(&db.client, &claim).await.expect("its lease is live");
+        taken.push(claim["event_id"].as_str().expect("text").to_owned());
+    }
+    assert_eq!(taken, ["sound", "late"]);
+    assert_eq!(db.store.inbox_health().await.expect("it answers").bad_rows, 3, "claims met three of them");
+
+    // Two rows at a time, so that the sweep takes several stretches.
+    let sweep = async || {
+        let (mut next, mut rows, mut damaged, mut released) = (Some(String::new()), 0, 0, 0);
+        while let Some(after) = next {
+            let swept = db.store.sweep_notifications(&after, 2).await.expect("it sweeps");
+            (rows, damaged, released) = (rows + swept.rows, damaged + swept.damaged, released + swept.released);
+            next = swept.next;
+        }
+        (rows, damaged, released)
+    };
+    assert_eq!(sweep().await, (6, 4, 0));
+    let named = "select string_agg(event_id || ' ' || quarantined_for, ', ' order by event_id) from outboxd.notifications where quarantined_for is not null";
+    let state = "processing_state_invalid";
+    let expected = format!("halved {state}, leased {state}, payload stored_binding_invalid, waiting {state}");
+    assert_eq!(db.text(named, &[]).await, expected);
+    assert_eq!(db.store.inbox_health().await.expect("it answers").bad_rows, 4);
+
+    db.run("update cms_terminal_notification_processing set last_error_code = null where last_error_code = 'forged'")
+        .await;
+    assert_eq!(sweep().await, (6, 3, 1));
+    assert_eq!(claim(&db.client, "worker", 600.0).await.expect("it is let go")["event_id"], "waiting");
+}
+
+#[tokio::test]
+async fn constraints_refuse_what_is_not_bound_or_not_lawful() {
+    let db = inbox().await;
+    let insert = "insert into cms_terminal_notification_inbox values ($1, $2, $3, $4, $5, $6, 1)";
+    let sample = Sample::new("event", "site", "1");
+    let refused = async |change: &dyn Fn(&mut Sample)| {
+        let mut changed = Sample { ..Sample::new("event", "site", "1") };
+        change(&mut changed);
+        let Sample { notification_id, event_id, site_id, terminal_status, payload_sha256, payload } = &changed;
+        let row: [&(dyn ToSql + Sync); 6] =
+            [notification_id, event_id, site_id, terminal_status, payload_sha256, payload];
+        let error = db.client.execute(insert, &row).await.expect_err("a constraint refuses it");
+        assert_eq!(error.code(), Some(&SqlState::CHECK_VIOLATION));
+    };
+    // Bound afresh after each, so that only the change itself is wrong.
+    let rebind = |sample: &mut Sample, from: &str, to: &str| {
+        let without = format!(r#""notification_id":"{}","#, sample.notification_id);
+        let source = sample.payload.replace(&without, "").replacen(from, to, 1);
+        sample.notification_id = format!("terminal-{}", hex(&source));
+        let with = format!(r#""notification_id":"{}","plan_id""#, sample.notification_id);
+        sample.payload = source.replacen(r#""plan_id""#, &with, 1);
+        sample.payload_sha256 = hex(&sample.payload);
+    };
+    refused(&|s| s.event_id = "other".into()).await;
+    refused(&|s| s.site_id = "other".into()).await;
+    refused(&|s| s.terminal_status = "deleted".into()).await;
+    refused(&|s| s.payload_sha256 = "0".repeat(64)).await;
+    refused(&|s| s.notification_id = format!("terminal-{}", "0".repeat(64))).await;
+    refused(&|s| s.payload.push(' ')).await;
+    for (from, to) in [
+        (r#""job_count":23"#, r#""job_count":0"#),
+        (r#""job_count":23"#, r#""job_count":23.0"#),
+        (r#""source_sequence":42"#, r#""source_sequence":-1"#),
+        (r#""plan_id":"plan-event""#, r#""plan_id":"""#),
+        (r#""plan_id":"plan-event""#, r#""plan_id":"plan\\u0041""#),
+        (r#""website_version":"1""#, r#""website_version":"é""#),
+        (r#""lifecycle_sha256":"cc"#, r#""lifecycle_sha256":"Cc"#),
+        ("notification.v1", "notification.v2"),
+        (r#"{"change"#, r#"{"added":1,"change"#),
+    ] {
+        refused(&|s| rebind(s, from, to)).await;
+    }
+    let longest = "7".repeat(4300);
+    refused(&|s| rebind(s, ":23,", &format!(":{longest}7,"))).await;
+    refused(&|s| rebind(s, r#":"1""#, &format!(r#":"{}""#, "v".repeat(257)))).await;
+    let mut largest = Sample::new("large", "site", &"v".repeat(256));
+    rebind(&mut largest, ":23,", &format!(":{longest},"));
+    assert_eq!(largest.accept(&db).await, Accepted::Fresh);
+    assert_eq!(sample.accept(&db).await, Accepted::Fresh);
 }

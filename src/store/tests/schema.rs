@@ -36,7 +36,8 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let files: BTreeSet<String> = ["outbox", "inbox", "ledger", "demo"].into_iter().flat_map(sql_files).collect();
+    let rooms = ["outbox", "inbox", "registry", "ledger", "demo"];
+    let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
         for part in ["-- Purpose: ", "-- Parameters: ", "-- Guard: "] {
@@ -94,7 +95,7 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
 async fn a_dropped_object_is_missing_and_made_again() {
     let db = Database::new(Schema::Ours).await;
     migrate(&db.store).await;
-    db.run(&format!("drop index {TABLE}_work_idx; drop table decisioning_tasks")).await;
+    db.run(&format!("drop index {TABLE}_work_idx; drop table decisioning_tasks cascade")).await;
     let missing: Vec<_> =
         db.store.find_missing().await.expect("it answers").into_iter().map(|missing| missing.object).collect();
     assert!(missing.contains(&format!("index {TABLE}_work_idx")), "{missing:?}");
@@ -151,7 +152,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     let mut command = Command::new(cluster().programs().join("psql"));
     command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &db.url, "-v", "outbox=my_box"]);
-    for suffix in ["work_idx", "retry_until_idx", "open_rows_idx", "composed"] {
+    for suffix in ["work_idx", "retry_until_idx", "open_rows_idx", "composed", "hints"] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
     let mut files: Vec<String> = sql_files("migrations").into_iter().collect();

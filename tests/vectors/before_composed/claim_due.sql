@@ -1,0 +1,83 @@
+-- Purpose: leases due rows to one claimer: pending rows whose time has come, and rows whose holder let its
+-- lease lapse. Counts the attempt before it is made, and starts the horizon with the first one.
+-- Parameters: $1 most rows, $2 most bytes of ciphertext (one row is always granted), $3 lease token,
+-- $4 lease in seconds, $5 and $6 destinations and how many rows each may take, $7 how many any other may take.
+-- Guard: SKIP LOCKED, so that no row is granted twice and no claimer waits for another. What is due is asked by
+-- the statement's start, which is stable and can use the index; the lease is granted by the clock, after the
+-- locks, since now() may lie long before in a transaction. available_at moves to the lease's end, which keeps
+-- leased rows out of every later claim's scan; a claimer that looks at the lease only sees no difference.
+-- The rows are locked from the first step on, so the last one asks for their ids alone.
+-- Rows past their destination's room are locked for the statement's duration and otherwise left alone.
+
+with full_destinations as (
+    select destination
+      from unnest($5::text[], $6::integer[]) as given(destination, room)
+     where room <= 0
+),
+locked as (
+    select o.id,
+           o.available_at,
+           case when octet_length(o.encrypted_body) <= 16777216 then octet_length(o.encrypted_body) else 0 end as bytes,
+           lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C") as destination
+      from :"outbox" as o
+     where o.state in ('pending', 'in_flight')
+       and o.available_at <= statement_timestamp()
+       and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp())
+       and (o.retry_until is null or o.retry_until > statement_timestamp())
+       and lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C")
+           not in (select destination from full_destinations)
+     order by o.available_at, o.id
+     limit $1::bigint
+       for update of o skip locked
+),
+ranked as (
+    select l.*,
+           row_number() over (partition by l.destination order by l.available_at, l.id)
+               <= coalesce(given.room, $7::integer) as fits
+      from locked as l
+      left join unnest($5::text[], $6::integer[]) as given(destination, room)
+        on given.destination = l.destination
+),
+measured as (
+    select r.*,
+           sum(r.bytes) over (order by r.available_at, r.id) as bytes_so_far,
+           row_number() over (order by r.available_at, r.id) as position
+      from ranked as r
+     where r.fits
+),
+granted as materialized (
+    select m.*, clock_timestamp() as granted_at
+      from measured as m
+     where m.bytes_so_far <= $2::bigint
+        or m.position = 1
+)
+update :"outbox" as o
+   set state            = 'in_flight',
+       attempt_count    = o.attempt_count + 1,
+       lease_token      = $3::text,
+       lease_expires_at = g.granted_at + $4::double precision * interval '1 second',
+       available_at     = g.granted_at + $4::double precision * interval '1 second',
+       first_attempt_at = coalesce(o.first_attempt_at, g.granted_at),
+       retry_until      = coalesce(o.retry_until, g.granted_at + o.retry_horizon_seconds * interval '1 second'),
+       updated_at       = g.granted_at
+  from granted as g
+ where o.id = g.id
+returning o.id::bigint as id,
+          o.account_id,
+          o.task_id,
+          o.task_type,
+          o.terminal_status,
+          o.url,
+          o.operation_id,
+          o.idempotency_key,
+          o.signing_scope_id,
+          -- 10 MiB of body in base64 inside a legacy envelope stay below 16 MiB; whatever is larger is not ours.
+          case when octet_length(o.encrypted_body) <= 16777216 then o.encrypted_body end as encrypted_body,
+          octet_length(o.encrypted_body)::bigint as encrypted_bytes,
+          o.envelope_nonce,
+          o.attempt_count,
+          g.destination,
+          g.position,
+          extract(epoch from g.granted_at - g.available_at)::double precision as seconds_due,
+          extract(epoch from g.granted_at - o.first_attempt_at)::double precision as seconds_since_first_attempt,
+          extract(epoch from o.retry_until - g.granted_at)::double precision as seconds_until_retry_until;
