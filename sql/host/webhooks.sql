@@ -6,10 +6,10 @@
 -- Errors: processing_worker_invalid, processing_lease_invalid, processing_delay_invalid and processing_error_invalid
 -- (SQLSTATE 22023) for arguments; processing_claim_lost and processing_lease_expired (SQLSTATE 55000) for leases.
 
--- Leases up to `most` messages that are due, oldest first. A lapsed lease is swept first: its message is due again,
+-- Leases up to p_most messages that are due, oldest first. A lapsed lease is swept first: its message is due again,
 -- or failed where that was its last attempt.
-create or replace function outboxd.claim_webhooks(worker text, most integer default 1,
-                                                  lease interval default interval '10 minutes')
+create or replace function outboxd.claim_webhooks(p_worker text, p_most integer default 1,
+                                                  p_lease interval default interval '10 minutes')
     returns table (id bigint, sender text, idempotency_key text, body bytea, received_at timestamptz,
                    attempt integer, max_attempts integer, lease_token text, lease_expires_at timestamptz)
     language plpgsql volatile security definer
@@ -18,10 +18,10 @@ as $$
 declare
     at timestamptz := clock_timestamp();
 begin
-    if worker is null or worker !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$' then
+    if p_worker is null or p_worker !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$' then
         raise exception 'processing_worker_invalid' using errcode = '22023';
     end if;
-    if lease is null or lease <= interval '0' or lease > interval '1 day' then
+    if p_lease is null or p_lease <= interval '0' or p_lease > interval '1 day' then
         raise exception 'processing_lease_invalid' using errcode = '22023';
     end if;
 
@@ -40,11 +40,11 @@ begin
         select waiting.id from adcp_webhook_inbox as waiting
          where waiting.state in ('pending', 'retry_wait') and waiting.available_at <= at
          order by waiting.available_at, waiting.id
-         limit greatest(least(most, 1000), 0) for update skip locked
+         limit greatest(least(p_most, 1000), 0) for update skip locked
     )
     update adcp_webhook_inbox as taken
-       set state = 'leased', attempts = taken.attempts + 1, lease_owner = worker,
-           lease_token = replace(gen_random_uuid()::text, '-', ''), lease_expires_at = clock_timestamp() + lease,
+       set state = 'leased', attempts = taken.attempts + 1, lease_owner = p_worker,
+           lease_token = replace(gen_random_uuid()::text, '-', ''), lease_expires_at = clock_timestamp() + p_lease,
            last_error_code = null, updated_at = at
       from due
      where taken.id = due.id
@@ -52,69 +52,78 @@ begin
               taken.max_attempts, taken.lease_token, taken.lease_expires_at;
 end
 $$;
+comment on function outboxd.claim_webhooks(text, integer, interval) is
+    'Leases up to so many due webhooks, oldest first, after sweeping lapsed leases. Commit it before acting on them.';
 
 -- The message has had its effect. Call it in the effect's own transaction.
-create or replace function outboxd.complete_webhook(id bigint, lease_token text) returns void
+create or replace function outboxd.complete_webhook(p_id bigint, p_lease_token text) returns void
     language plpgsql volatile security definer
 as $$
 declare
     at timestamptz := clock_timestamp();
 begin
-    perform outboxd._hold_webhook(complete_webhook.id, complete_webhook.lease_token);
+    perform outboxd._hold_webhook(p_id, p_lease_token);
     update adcp_webhook_inbox as held
        set state = 'succeeded', settled_at = at, updated_at = at, available_at = at,
            lease_owner = null, lease_token = null, lease_expires_at = null
-     where held.id = complete_webhook.id;
+     where held.id = p_id;
 end
 $$;
+comment on function outboxd.complete_webhook(bigint, text) is
+    'Ends a webhook''s claim as succeeded. Call it in the transaction of the effect.';
 
 -- The message could not have its effect now; it is due again after base x 2^(attempt - 1), at most `longest`. After its
 -- last attempt it is failed. Returns the state that it has now.
-create or replace function outboxd.retry_webhook(id bigint, lease_token text, error_code text,
-                                                 base interval default interval '5 seconds',
-                                                 longest interval default interval '5 minutes') returns text
+create or replace function outboxd.retry_webhook(p_id bigint, p_lease_token text, p_error_code text,
+                                                 p_base interval default interval '5 seconds',
+                                                 p_longest interval default interval '5 minutes') returns text
     language plpgsql volatile security definer
 as $$
 declare
     at timestamptz := clock_timestamp();
     outcome text;
 begin
-    if base is null or longest is null or base <= interval '0' or longest < base or longest > interval '1 day' then
+    if p_base is null or p_longest is null or p_base <= interval '0' or p_longest < p_base
+       or p_longest > interval '1 day' then
         raise exception 'processing_delay_invalid' using errcode = '22023';
     end if;
-    perform outboxd._check_webhook_error(error_code);
-    perform outboxd._hold_webhook(retry_webhook.id, retry_webhook.lease_token);
+    perform outboxd._check_webhook_error(p_error_code);
+    perform outboxd._hold_webhook(p_id, p_lease_token);
     update adcp_webhook_inbox as held
        set state = case when held.attempts >= held.max_attempts then 'failed' else 'retry_wait' end,
            settled_at = case when held.attempts >= held.max_attempts then at end,
            available_at = case when held.attempts >= held.max_attempts then at
-                               else at + least(longest, base * power(2, held.attempts - 1)) end,
-           last_error_code = error_code, updated_at = at,
+                               else at + least(p_longest, p_base * power(2, held.attempts - 1)) end,
+           last_error_code = p_error_code, updated_at = at,
            lease_owner = null, lease_token = null, lease_expires_at = null
-     where held.id = retry_webhook.id
+     where held.id = p_id
     returning held.state into outcome;
     return outcome;
 end
 $$;
+comment on function outboxd.retry_webhook(bigint, text, text, interval, interval) is
+    'Ends a claim whose effect may succeed later: due again, each time twice as late, or failed with the last attempt.';
 
 -- The message will never have its effect. It is kept as failed until its retention is over.
-create or replace function outboxd.fail_webhook(id bigint, lease_token text, error_code text) returns void
+create or replace function outboxd.fail_webhook(p_id bigint, p_lease_token text, p_error_code text) returns void
     language plpgsql volatile security definer
 as $$
 declare
     at timestamptz := clock_timestamp();
 begin
-    perform outboxd._check_webhook_error(error_code);
-    perform outboxd._hold_webhook(fail_webhook.id, fail_webhook.lease_token);
+    perform outboxd._check_webhook_error(p_error_code);
+    perform outboxd._hold_webhook(p_id, p_lease_token);
     update adcp_webhook_inbox as held
-       set state = 'failed', settled_at = at, updated_at = at, available_at = at, last_error_code = error_code,
+       set state = 'failed', settled_at = at, updated_at = at, available_at = at, last_error_code = p_error_code,
            lease_owner = null, lease_token = null, lease_expires_at = null
-     where held.id = fail_webhook.id;
+     where held.id = p_id;
 end
 $$;
+comment on function outboxd.fail_webhook(bigint, text, text) is
+    'Ends a webhook''s claim as failed for good.';
 
 -- Hands a failed message out again, with all its attempts before it. Returns whether it was there and failed.
-create or replace function outboxd.requeue_webhook(id bigint) returns boolean
+create or replace function outboxd.requeue_webhook(p_id bigint) returns boolean
     language plpgsql volatile security definer
 as $$
 declare
@@ -123,14 +132,16 @@ begin
     update adcp_webhook_inbox as failed
        set state = 'pending', attempts = 0, settled_at = null, available_at = at, updated_at = at,
            last_error_code = null
-     where failed.id = requeue_webhook.id and failed.state = 'failed';
+     where failed.id = p_id and failed.state = 'failed';
     return found;
 end
 $$;
+comment on function outboxd.requeue_webhook(bigint) is
+    'Hands a failed webhook out again, with all its attempts before it.';
 
 -- Locks the row for its holder to the end of the transaction, or raises. Whoever holds the lock needs no lease any
 -- more: sweeps and claims pass over locked rows.
-create or replace function outboxd._hold_webhook(id bigint, lease_token text) returns void
+create or replace function outboxd._hold_webhook(p_id bigint, p_lease_token text) returns void
     language plpgsql volatile
 as $$
 declare
@@ -138,7 +149,7 @@ declare
 begin
     select held.lease_expires_at into expires
       from adcp_webhook_inbox as held
-     where held.id = _hold_webhook.id and held.state = 'leased' and held.lease_token = _hold_webhook.lease_token
+     where held.id = p_id and held.state = 'leased' and held.lease_token = p_lease_token
        for update;
     if not found then
         raise exception 'processing_claim_lost' using errcode = '55000';
@@ -148,16 +159,20 @@ begin
     end if;
 end
 $$;
+comment on function outboxd._hold_webhook(bigint, text) is
+    'Locks a leased webhook for its holder, or raises. Not for hosts.';
 
-create or replace function outboxd._check_webhook_error(error_code text) returns void
+create or replace function outboxd._check_webhook_error(p_error_code text) returns void
     language plpgsql immutable
 as $$
 begin
-    if error_code is null or error_code !~ '^[a-z][a-z0-9_.-]{0,127}$' then
+    if p_error_code is null or p_error_code !~ '^[a-z][a-z0-9_.-]{0,127}$' then
         raise exception 'processing_error_invalid' using errcode = '22023';
     end if;
 end
 $$;
+comment on function outboxd._check_webhook_error(text) is
+    'Raises where the text is no error code. Not for hosts.';
 
 -- The receiver's own: everything that one authenticated delivery writes, in one transaction. Each statement in it sees
 -- what others committed before it, so that two deliveries that race for a key or a task end as one after the other
@@ -240,3 +255,5 @@ exception
         return 'in_progress';
 end
 $$;
+comment on function outboxd._accept_webhook(text, text, double precision, boolean, bigint, bigint, text, text, bytea, bytea, bytea, bytea, integer) is
+    'Keeps one authenticated delivery once. For outboxd receive.';
