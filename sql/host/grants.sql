@@ -42,6 +42,9 @@ begin
             execute format('grant usage on schema outboxd to %I', role_name);
         end if;
     end loop;
+    if to_regrole('outboxd_daemon') is not null then
+        grant select, insert, update, delete on adcp_webhook_inbox, adcp_webhook_inbox_nonces to outboxd_daemon;
+    end if;
 
     -- Delivering needs these and nothing else; what it must not touch is who a row is from and where it goes.
     if to_regrole('outboxd_daemon') is not null then
@@ -62,6 +65,11 @@ begin
             execute format('alter function %s set search_path = %s, pg_temp', signature, home);
         end if;
         execute format('revoke all on function %s from public', signature);
+        -- What the receiver keeps goes through these, and forwarding hands messages out as a host would.
+        if to_regrole('outboxd_daemon') is not null
+           and name ~ '^(_?[a-z]+_webhooks?(_error)?|[a-z]+_notification)$' then
+            execute format('grant execute on function %s to outboxd_daemon', signature);
+        end if;
         -- A name with an underscore in front is for the others alone; the rest is for hosts, if not said otherwise.
         continue when starts_with(name, '_');
         for role_name in

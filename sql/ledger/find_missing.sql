@@ -29,7 +29,15 @@ with wanted(version, kind, relation, name) as (
            (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_leased'),
            (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_due'),
            (7, 'table', 'cms_terminal_notification_quarantine', null),
-           (7, 'view', 'cms_terminal_notifications', null)
+           (7, 'view', 'cms_terminal_notifications', null),
+           (8, 'table', 'adcp_webhook_inbox', null),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_task_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_due_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_lease_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_settled_idx'),
+           (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_failed_idx'),
+           (8, 'table', 'adcp_webhook_inbox_nonces', null),
+           (8, 'index', 'adcp_webhook_inbox_nonces', 'adcp_webhook_inbox_nonces_expires_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

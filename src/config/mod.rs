@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
-pub(crate) use receive::{Listen, ProfileName, Receive, TerminalSettings, Trusted};
+pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
 pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Sealing, SealingAddress, Settings, Signing, Sweep};
 
 use crate::secret::Secret;

@@ -33,6 +33,8 @@ pub(crate) struct Receive {
     #[serde(deserialize_with = "duration")]
     pub(crate) drain_timeout: Duration,
     pub(crate) terminal: TerminalSettings,
+    pub(crate) webhook: WebhookSettings,
+    pub(crate) forward: Forward,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -45,9 +47,48 @@ pub(crate) struct TerminalSettings {
     pub(crate) max_attempts: i32,
 }
 
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebhookSettings {
+    pub(crate) origin: String,
+    pub(crate) path_prefix: String,
+    pub(crate) sender: String,
+    pub(crate) jwks_file: PathBuf,
+    pub(crate) jwks_url: String,
+    pub(crate) revocation_file: PathBuf,
+    pub(crate) hmac_secret_file: PathBuf,
+    pub(crate) bearer_file: PathBuf,
+    pub(crate) max_body_bytes: usize,
+    pub(crate) max_attempts: i32,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) sender_horizon: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) retention: Duration,
+    pub(crate) nonces_per_key: u32,
+    pub(crate) nonces_total: u32,
+}
+
+/// Where stored messages are handed to, by whoever does not take them by SQL.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Forward {
+    pub(crate) url: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) slots: usize,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) poll_interval: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) base_delay: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) max_delay: Duration,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProfileName {
     TerminalNotification,
+    AdcpWebhook,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +144,44 @@ impl Receive {
         span("receive.head_timeout", self.head_timeout, 100, 600_000)?;
         span("receive.body_timeout", self.body_timeout, 100, 600_000)?;
         span("receive.idle_timeout", self.idle_timeout, 100, 3_600_000)?;
-        span("receive.drain_timeout", self.drain_timeout, 0, 3_600_000)
+        span("receive.drain_timeout", self.drain_timeout, 0, 3_600_000)?;
+        self.webhook.validate()?;
+        self.forward.validate()
+    }
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+impl WebhookSettings {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !self.path_prefix.starts_with('/') {
+            return refuse("receive.webhook.path_prefix", "does not begin with /", "a path, such as /hooks/");
+        }
+        range("receive.webhook.max_body_bytes", self.max_body_bytes, 1 << 10, 64 << 20)?;
+        range("receive.webhook.max_attempts", usize::try_from(self.max_attempts).unwrap_or_default(), 1, 20)?;
+        range("receive.webhook.nonces_per_key", self.nonces_per_key as usize, 1, 1_000_000_000)?;
+        range("receive.webhook.nonces_total", self.nonces_total as usize, 1, 1_000_000_000)?;
+        span("receive.webhook.sender_horizon", self.sender_horizon, DAY_MS, 7 * DAY_MS)?;
+        // While a sender may still repeat a delivery, its key must be known here.
+        let least = self.sender_horizon.as_millis() as u64;
+        span("receive.webhook.retention", self.retention, least, 3650 * DAY_MS)
+    }
+}
+
+impl Forward {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !self.url.is_empty() && !self.command.is_empty() {
+            return refuse(
+                "receive.forward.url",
+                "is set together with receive.forward.command",
+                "one of the two, or none",
+            );
+        }
+        range("receive.forward.slots", self.slots, 1, 1_000)?;
+        span("receive.forward.timeout", self.timeout, 100, 3_600_000)?;
+        span("receive.forward.poll_interval", self.poll_interval, 10, 60_000)?;
+        span("receive.forward.base_delay", self.base_delay, 10, DAY_MS)?;
+        span("receive.forward.max_delay", self.max_delay, self.base_delay.as_millis() as u64, DAY_MS)
     }
 }
 
@@ -111,7 +189,10 @@ fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ProfileName>, D
     match String::deserialize(input)?.as_str() {
         "" => Ok(None),
         "terminal-notification" => Ok(Some(ProfileName::TerminalNotification)),
-        other => Err(serde::de::Error::custom(format!("{other:?} is no profile; known: \"terminal-notification\""))),
+        "adcp-webhook" => Ok(Some(ProfileName::AdcpWebhook)),
+        other => Err(serde::de::Error::custom(format!(
+            "{other:?} is no profile; known: \"terminal-notification\", \"adcp-webhook\""
+        ))),
     }
 }
 

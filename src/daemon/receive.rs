@@ -12,7 +12,7 @@ use super::{DaemonError, Signals, loops, notify, on, open_admin};
 use crate::config::{Config, Receive};
 use crate::deliver::{Phase, Phases};
 use crate::receive::server::{Certificate, Listener, Server};
-use crate::receive::{Profile, ProfileError, Worker};
+use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
@@ -38,6 +38,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let profile = Profile::load(&config, store.clone())?;
     // Hosts work the inbox off through SQL; nobody in this process does.
     profile.set_worker(Worker::Unmanaged);
+    let forwarder = Forwarder::load(&settings.receive.forward, &profile, store.clone())?;
     let mut files = Files::new(&settings.receive, profile)?;
 
     let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
@@ -57,6 +58,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let serving = tokio::spawn(server.clone().run(listener));
     tokio::spawn(probe(store.clone(), outage));
     tokio::spawn(sweep(store));
+    let mut attending = tokio::spawn(attend(files.profile.clone(), forwarder, phases.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "running");
@@ -68,10 +70,25 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
             () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(),
         }
     }
+    let ends = Instant::now() + settings.receive.drain_timeout;
     let running = Running { server, serving, profile: files.profile, phases, health };
     running.drain(settings.receive.drain_timeout, &mut signals).await;
+    // What is cut off here is taken up again when its lease ends.
+    if tokio::time::timeout_at(ends, &mut attending).await.is_err() {
+        attending.abort();
+    }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What goes on beside the requests, to its end in the drain.
+async fn attend(profile: Arc<Profile>, forwarder: Option<Forwarder>, phases: Phases) {
+    let forwarding = async {
+        if let Some(forwarder) = &forwarder {
+            forwarder.run(&phases).await;
+        }
+    };
+    tokio::join!(profile.attend(&phases), forwarding);
 }
 
 /// What a drain has to end.

@@ -19,14 +19,14 @@ use zeroize::Zeroizing;
 use super::error::JsonFault;
 
 /// The wire contract, section 7.3. serde_json's own limit is 128, so this one is met first.
-pub(super) const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 /// Where a wanted member stands: at the top, or inside a top-level object.
-pub(super) type Path = &'static [&'static str];
+pub(crate) type Path = &'static [&'static str];
 
 /// What a wanted member turned out to be.
 #[derive(Default)]
-pub(super) enum Member<'a> {
+pub(crate) enum Member<'a> {
     #[default]
     Absent,
     Null,
@@ -37,7 +37,7 @@ pub(super) enum Member<'a> {
 }
 
 /// A string of the document: a slice of it, or, where it was escaped, a copy that is wiped when dropped.
-pub(super) enum Text<'a> {
+pub(crate) enum Text<'a> {
     Slice(&'a str),
     Copied(Zeroizing<String>),
 }
@@ -54,7 +54,7 @@ impl Deref for Text<'_> {
 }
 
 /// Checks the document. `Some` has a member for each path where the document is an object.
-pub(super) fn read<'a, const N: usize>(
+pub(crate) fn read<'a, const N: usize>(
     document: &'a [u8],
     paths: [Path; N],
 ) -> Result<Option<[Member<'a>; N]>, JsonFault> {

@@ -7,7 +7,7 @@ mod compose;
 mod draft;
 mod error;
 mod inspect;
-mod json;
+pub(crate) mod json;
 mod key;
 mod legacy;
 mod open;
@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use aad::{Aad, Binding};
 pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
-pub(crate) use error::OpenError;
+pub(crate) use error::{JsonFault, OpenError};
 pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;

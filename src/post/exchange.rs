@@ -21,7 +21,7 @@ use crate::verdict::{Challenge, Failure, Fault, Reply, Sent, retry_after};
 const MAX_BODY_BYTES: usize = 64 * 1024;
 const MAX_BODY_TIME: Duration = Duration::from_secs(2);
 
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("outboxd/", env!("CARGO_PKG_VERSION")));
+pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("outboxd/", env!("CARGO_PKG_VERSION")));
 
 /// How an exchange ended.
 pub(super) enum Exchange {

@@ -3,6 +3,7 @@
 mod connect;
 mod connection;
 mod exchange;
+mod fetch;
 mod io;
 mod pool;
 mod tls;

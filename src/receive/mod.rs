@@ -3,17 +3,22 @@
 //! The server knows no profile's rules and a profile knows no socket: between them are a request's head, how it
 //! [arrived](server::Arrival), and a body that is read only when, and only as far as, the profile says so.
 
+mod forward;
 pub(crate) mod server;
 mod terminal;
+mod webhook;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::Full;
+use tokio::sync::Notify;
 
 use crate::config::{Config, ConfigError, ProfileName};
-use crate::store::Store;
+use crate::deliver::Phases;
+use crate::store::{Inbox, Store};
+pub(crate) use forward::Forwarder;
 use server::{Arrival, Body};
 pub(crate) use terminal::Worker;
 
@@ -22,6 +27,7 @@ pub(crate) type Reply = http::Response<Full<Bytes>>;
 /// What is received here. Each variant is a contract of its own.
 pub(crate) enum Profile {
     Terminal(terminal::Terminal),
+    Webhook(Box<webhook::Webhook>),
 }
 
 /// Why a profile cannot be served, or not with what was loaded anew.
@@ -33,7 +39,11 @@ pub(crate) enum ProfileError {
     Certificate(#[from] server::CertificateError),
     #[error(transparent)]
     Credentials(#[from] terminal::CredentialsError),
-    #[error("receive.profile is not set; accepted: \"terminal-notification\"")]
+    #[error(transparent)]
+    Egress(#[from] crate::deliver::SnapshotError),
+    #[error("{key}: {path}: {problem}", path = path.display())]
+    File { key: &'static str, path: std::path::PathBuf, problem: String },
+    #[error("receive.profile is not set; accepted: \"terminal-notification\", \"adcp-webhook\"")]
     Unset,
 }
 
@@ -41,6 +51,7 @@ impl Profile {
     pub(crate) fn load(config: &Config, store: Arc<Store>) -> Result<Profile, ProfileError> {
         match config.settings.receive.profile.ok_or(ProfileError::Unset)? {
             ProfileName::TerminalNotification => Ok(Profile::Terminal(terminal::Terminal::load(config, store)?)),
+            ProfileName::AdcpWebhook => Ok(Profile::Webhook(Box::new(webhook::Webhook::load(config, store)?))),
         }
     }
 
@@ -48,6 +59,7 @@ impl Profile {
     pub(crate) fn reload(&self) -> Result<(), ProfileError> {
         match self {
             Profile::Terminal(terminal) => terminal.reload(),
+            Profile::Webhook(webhook) => webhook.reload(),
         }
     }
 
@@ -55,6 +67,8 @@ impl Profile {
     pub(crate) fn set_worker(&self, worker: Worker) {
         match self {
             Profile::Terminal(terminal) => terminal.set_worker(worker),
+            // Its intake does not depend on who takes messages.
+            Profile::Webhook(_) => {}
         }
     }
 
@@ -62,6 +76,8 @@ impl Profile {
     pub(crate) fn close(&self) {
         match self {
             Profile::Terminal(terminal) => terminal.close(),
+            // A delivery that came before its connection ended is worth keeping.
+            Profile::Webhook(_) => {}
         }
     }
 
@@ -69,6 +85,7 @@ impl Profile {
     pub(crate) fn files(&self) -> Vec<std::path::PathBuf> {
         match self {
             Profile::Terminal(terminal) => terminal.files(),
+            Profile::Webhook(webhook) => webhook.files(),
         }
     }
 
@@ -76,6 +93,31 @@ impl Profile {
     pub(crate) async fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> Reply {
         match self {
             Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
+            Profile::Webhook(webhook) => webhook.answer(head, body).await,
+        }
+    }
+
+    /// Where what is received is kept.
+    pub(crate) fn inbox(&self) -> Inbox {
+        match self {
+            Profile::Terminal(_) => Inbox::Notifications,
+            Profile::Webhook(_) => Inbox::Webhooks,
+        }
+    }
+
+    /// Told of every new message, by a profile that says so.
+    pub(crate) fn stored(&self) -> Arc<Notify> {
+        match self {
+            Profile::Terminal(_) => Arc::default(),
+            Profile::Webhook(webhook) => webhook.stored(),
+        }
+    }
+
+    /// What goes on beside the requests, until the process is on its way out.
+    pub(crate) async fn attend(&self, phases: &Phases) {
+        match self {
+            Profile::Terminal(_) => {}
+            Profile::Webhook(webhook) => webhook.attend(phases).await,
         }
     }
 }

@@ -69,7 +69,6 @@ pub(crate) enum LegacyError {
     Mismatch,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the receiving half; the tests hold the sending half against it"))]
 /// Judges a request of the HMAC scheme. The comparison takes the same time for every wrong signature.
 pub(crate) fn verify_hmac(
     credentials: &Secret,

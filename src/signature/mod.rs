@@ -18,6 +18,7 @@ pub(crate) mod verify;
 pub(crate) use algorithm::{Algorithm, Algorithms};
 pub(crate) use jwk::PrivateJwk;
 pub(crate) use key::{KeyError, SigningKey};
+pub(crate) use legacy::verify_hmac;
 pub(crate) use sign::{Moment, Scheme, SignError, SignedRequest, sign};
 pub(crate) use target::Target;
 

@@ -39,10 +39,6 @@ pub(crate) struct Knowledge<'a> {
     pub(crate) unix_seconds: i64,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the inbox will track revocations and replays; the vectors do already")
-)]
 pub(crate) enum Revocation<'a> {
     NotTracked,
     /// A list is tracked and too old to rely on.
@@ -77,10 +73,6 @@ pub(crate) enum VerifyError {
     Invalid,
     DigestMismatch,
     /// Only the caller's replay store can find this out.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the inbox will track revocations and replays; the vectors do already")
-    )]
     Replayed,
     TargetUriMalformed,
 }

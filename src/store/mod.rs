@@ -6,6 +6,7 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+mod forward;
 mod inbox;
 mod inspect;
 mod migrate;
@@ -16,6 +17,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod webhook_inbox;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,12 +28,16 @@ pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadCom
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
 pub(crate) use error::{Kind, StoreError};
+#[cfg(test)]
+pub(crate) use forward::Claim;
+pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};
 pub(crate) use table::TableName;
+pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
 use settle::fence;

@@ -11,8 +11,10 @@ mod processing;
 mod schema;
 mod settling;
 mod sweeping;
+mod webhooks;
 
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -55,11 +57,18 @@ fn cluster() -> &'static Throwaway {
     })
 }
 
+/// By standard input: the migrations together are longer than an argument may be.
 fn psql(cluster: &Throwaway, database: &str, sql: &str) {
-    let output = Command::new(cluster.programs().join("psql"))
-        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &cluster.url(database), "-c", sql])
-        .output()
+    let mut child = Command::new(cluster.programs().join("psql"))
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &cluster.url(database)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("psql is beside the server");
+    // A psql that stopped at an error says so below.
+    let _ = child.stdin.take().expect("it is piped").write_all(sql.as_bytes());
+    let output = child.wait_with_output().expect("psql ends with its input");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

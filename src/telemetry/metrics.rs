@@ -34,6 +34,9 @@ const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
 const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
 const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
+const RECEIVED_WEBHOOKS: &str = "outboxd_received_webhooks_total";
+const INBOX_MESSAGES: &str = "outboxd_inbox_messages";
+const FORWARDED: &str = "outboxd_forwarded_messages_total";
 const READY: &str = "outboxd_ready";
 const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
 const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
@@ -95,6 +98,9 @@ fn describe() {
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
     describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
     describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
+    describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
+    describe_gauge!(INBOX_MESSAGES, count, "Messages of the inbox with work left, by state, each counted up to 10000.");
+    describe_counter!(FORWARDED, count, "Hand-overs of messages to the host, by result.");
     describe_gauge!(READY, count, "1 while /readyz is green.");
     describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
@@ -198,6 +204,20 @@ pub(crate) fn receive_turned_away() {
 /// It had kept us waiting longest when another needed its place.
 pub(crate) fn receive_made_room() {
     counter!(CONNECTIONS_CLOSED, "reason" => "made_room").increment(1);
+}
+
+pub(crate) fn webhook_received(code: &'static str) {
+    counter!(RECEIVED_WEBHOOKS, "code" => code).increment(1);
+}
+
+pub(crate) fn webhook_inbox(due: u64, lapsed: u64, failed: u64) {
+    for (state, count) in [("due", due), ("lapsed", lapsed), ("failed", failed)] {
+        gauge!(INBOX_MESSAGES, "state" => state).set(count as f64);
+    }
+}
+
+pub(crate) fn forwarded(result: &'static str) {
+    counter!(FORWARDED, "result" => result).increment(1);
 }
 
 pub(crate) fn inbox_damaged(rows: u64) {

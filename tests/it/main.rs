@@ -31,3 +31,4 @@ mod sealing;
 mod sealing_listener;
 mod secrets;
 mod upgrade;
+mod webhooks;

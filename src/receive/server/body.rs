@@ -18,7 +18,6 @@ pub(crate) enum BodyError {
     #[error("the body ended early")]
     Short,
     #[error("the body is larger than allowed")]
-    #[allow(dead_code)] // for profiles that bound a body without a declared length
     TooLarge,
     #[error("the body did not come in time")]
     Late,
@@ -48,7 +47,6 @@ impl std::ops::Deref for Held {
     }
 }
 
-#[allow(dead_code)] // `all` is for profiles that take bodies without a declared length
 impl Body {
     /// What the sender declared, by Content-Length.
     pub(crate) fn declared(&self) -> Option<u64> {

@@ -107,6 +107,29 @@ async fn the_first_is_fresh_its_replay_converges_and_another_under_its_event_col
     assert_eq!(health, expected);
 }
 
+#[tokio::test]
+async fn a_forwarded_notification_is_ended_by_its_own_claim_only() {
+    let db = inbox().await;
+    let samples = ["event-1", "event-2", "event-3"].map(|event| Sample::new(event, "site-1", "release-1"));
+    for sample in &samples {
+        assert_eq!(sample.accept(&db).await, Accepted::Fresh);
+    }
+    let lease = Duration::from_secs(60);
+    let claimed = db.store.claim_messages(Inbox::Notifications, "forward-1", 10, lease).await.unwrap();
+    assert_eq!(claimed.len(), 3);
+    assert!(claimed.iter().all(|message| message.sender == "site-1" && message.attempt == 1));
+    let bodies: Vec<&[u8]> = claimed.iter().map(|message| message.body.as_slice()).collect();
+    assert!(samples.iter().all(|sample| bodies.contains(&sample.new_notification().payload.as_bytes())));
+    let delays = (Duration::from_secs(5), Duration::from_secs(300));
+    for (message, ending) in claimed.iter().zip([Ending::Complete, Ending::Retry("busy", delays), Ending::Fail("bad")])
+    {
+        db.store.end_message(&message.claim, ending).await.unwrap();
+    }
+    assert_eq!(db.store.inbox_health().await.unwrap().counts, [0, 0, 1, 1, 1]);
+    assert!(db.store.end_message(&claimed[0].claim, Ending::Complete).await.is_err(), "its claim is over");
+    assert!(db.store.claim_messages(Inbox::Notifications, "forward-1", 10, lease).await.unwrap().is_empty());
+}
+
 /// As many connections as there are senders, each asking at the same time.
 const SENDERS: usize = 64;
 
