@@ -59,7 +59,7 @@ enum Command {
     /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
     Run,
     /// Take in notifications until stopped: each is stored in Postgres before it is acknowledged. SIGTERM and SIGINT drain.
-    Receive,
+    Receive(receive::Args),
     /// Create or update the tables that the host and the daemon share.
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
@@ -102,7 +102,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
     match cli.command {
         Command::Run => run::run(sources),
-        Command::Receive => receive::run(&sources),
+        Command::Receive(args) => receive::run(&args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),

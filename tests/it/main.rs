@@ -22,6 +22,7 @@ mod migrate;
 mod notify;
 mod poison;
 mod readme;
+mod receive_crash;
 mod receive_server;
 mod receive_terminal;
 mod reload;
