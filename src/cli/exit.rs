@@ -3,9 +3,11 @@
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::deliver::SnapshotError;
+use crate::receive::import::ImportError;
 use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
+const DATA: u8 = 65;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
@@ -69,6 +71,15 @@ impl From<StoreError> for Failure {
             Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
         };
         Failure { code, message: error.to_string() }
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Failure {
+        match error {
+            ImportError::Store(error) => error.into(),
+            other => Failure { code: DATA, message: other.to_string() },
+        }
     }
 }
 

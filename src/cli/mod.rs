@@ -38,7 +38,7 @@ struct Cli {
     source: SourceArgs,
 }
 
-const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 69 database unreachable, 70 internal error, \
+const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 damaged data, 69 database unreachable, 70 internal error, \
                           71 refused by the operating system, 73 a file cannot be made, 77 no permission, 78 configuration or \
                           schema cannot be used.";
 
@@ -57,7 +57,7 @@ enum Command {
     /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
     Run,
     /// Take in notifications until stopped: each is stored in Postgres before it is acknowledged. SIGTERM and SIGINT drain.
-    Receive,
+    Receive(receive::Args),
     /// Create or update the tables that the host and the daemon share.
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
@@ -94,7 +94,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
     match cli.command {
         Command::Run => run::run(sources),
-        Command::Receive => receive::run(&sources),
+        Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

@@ -3,6 +3,8 @@
 //! The server knows no profile's rules and a profile knows no socket: between them are a request's head, how it
 //! [arrived](server::Arrival), and a body that is read only when, and only as far as, the profile says so.
 
+pub(crate) mod import;
+mod ledger;
 pub(crate) mod server;
 mod terminal;
 

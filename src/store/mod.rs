@@ -6,6 +6,7 @@ mod connect;
 mod demo;
 mod dsn;
 mod error;
+mod import;
 #[cfg_attr(not(test), allow(dead_code))]
 mod inbox;
 mod migrate;
@@ -25,9 +26,9 @@ use tokio_postgres::Row as Answer;
 pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
-#[allow(unused_imports)]
 pub(crate) use error::Damage;
 pub(crate) use error::{Kind, StoreError};
+pub(crate) use import::{ImportBatch, ImportRow, Standing};
 #[allow(unused_imports)]
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Swept};
 pub(crate) use migrate::{Step, printed};

@@ -66,6 +66,9 @@ statements! {
     read_notification = "inbox/read_notification" (TEXT);
     count_notifications = "inbox/count_notifications" ();
     sweep_notifications = "inbox/sweep_notifications" (TEXT, INT8);
+    judge_import = "inbox/judge_import" (TEXT);
+    import_notifications = "inbox/import_notifications" (TEXT);
+    compare_import = "inbox/compare_import" (TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();

@@ -13,6 +13,7 @@ mod drain;
 mod faults;
 mod fence;
 mod host_tasks;
+mod import;
 mod interop;
 mod metrics;
 mod migrate;
