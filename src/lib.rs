@@ -40,6 +40,7 @@ pub mod demo;
 pub(crate) mod envelope;
 pub(crate) mod post;
 pub(crate) mod receive;
+pub(crate) mod sealing;
 pub(crate) mod secret;
 pub(crate) mod settle;
 pub(crate) mod signature;

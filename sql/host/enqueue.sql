@@ -43,7 +43,8 @@ begin
     elsif coalesce(p_operation_id, '') = '' then
         fault := 'operation id is empty';
         fix := 'Pass the buyer''s push_notification_config.operation_id.';
-    elsif coalesce(p_idempotency_key !~ '^[A-Za-z0-9_.:-]{16,255}$', true) then
+    elsif coalesce(length(p_idempotency_key) not between 16 and 255 or p_idempotency_key ~ '[^A-Za-z0-9_.:-]', true)
+    then
         fault := 'idempotency key is not 16 to 255 of A-Z, a-z, 0-9 and _ . : -';
         fix := 'Use ''whk_'' || gen_random_uuid(), and the same in the sealed body.';
     elsif coalesce(octet_length(p_envelope_nonce) <> 12, true) then

@@ -3,7 +3,8 @@
 -- What ends a task writes its webhook in the same statement: state, outbox row and the clearing of the registration
 -- commit together or not at all. The result is sent in the very spelling in which it came, so it is taken as json, which
 -- keeps its text; what a receiver would refuse is refused here, before anything is written.
--- A name with an underscore in front is not for hosts.
+-- A name with an underscore in front is not for hosts. What every call runs is PL/pgSQL, which keeps its plans with the
+-- session; a SQL function that is not inlined would be planned anew by each statement.
 
 -- The operations that a webhook may report on, each with the protocol that its body names.
 create or replace function outboxd._task_types() returns table (task_type text, protocol text)
@@ -95,13 +96,24 @@ create or replace function outboxd._check_reportable(p_task_id text, p_task_type
     language plpgsql immutable
 as $$
 begin
-    if not exists (select from outboxd._task_types() as t where t.task_type = p_task_type) then
+    -- The same list as in task_types; looked up there it would cost more than the rest of the call.
+    if p_task_type is null or p_task_type not in (
+       'create_media_buy', 'update_media_buy', 'buy_products', 'accept_proposal', 'control_media_buy',
+       'media_buy_delivery', 'sync_creatives', 'build_creative', 'preview_creative', 'get_creative_features',
+       'activate_signal', 'get_products', 'request_proposals', 'refine_proposals', 'decline_proposals',
+       'get_signals', 'create_property_list', 'update_property_list', 'get_property_list', 'list_property_lists',
+       'delete_property_list', 'sync_accounts', 'get_account_financials', 'get_creative_delivery',
+       'sync_event_sources', 'sync_audiences', 'sync_catalogs', 'log_event', 'get_brand_identity', 'search_brands',
+       'get_rights', 'acquire_rights', 'update_rights', 'sync_agent_notification_configs', 'sync_principal',
+       'get_principal', 'sync_reporting_status', 'sync_reporting_receipts'
+    ) then
         raise exception using
             errcode = 'OD011',
             message = format('task %s has type %L, which no webhook reports on', p_task_id, p_task_type),
             hint = 'Use one of the task types in select * from outboxd.task_types(), or issue it without registration.';
     end if;
-    if p_task_type <> 'media_buy_delivery' and coalesce(p_task_id !~ '^[A-Za-z0-9_.:-]{1,246}$', true) then
+    if p_task_type <> 'media_buy_delivery'
+       and coalesce(length(p_task_id) not between 1 and 246 or p_task_id ~ '[^A-Za-z0-9_.:-]', true) then
         raise exception using
             errcode = 'OD011',
             message = format('task id %L cannot be announced', p_task_id),
@@ -133,10 +145,13 @@ comment on function outboxd._horizon(integer) is 'The retry horizon: as given, a
 
 -- Members of an object in a text, counted: colons outside strings.
 create or replace function outboxd._count_members(p_json text) returns bigint
-    language sql immutable
+    language plpgsql immutable
 as $$
-    select length(bare.t) - length(replace(bare.t, ':', ''))
-      from regexp_replace(p_json, '"(?:[^"\\]|\\.)*"', '', 'g') as bare(t)
+declare
+    bare text := regexp_replace(p_json, '"(?:[^"\\]|\\.)*"', '', 'g');
+begin
+    return length(bare) - length(replace(bare, ':', ''));
+end
 $$;
 comment on function outboxd._count_members(text) is 'How many members a JSON text has, at all depths.';
 
@@ -389,9 +404,11 @@ $$;
 comment on function outboxd._strip_each(json, text) is 'Each element without the credentials that its place may have.';
 
 create or replace function outboxd.new_task_id() returns text
-    language sql volatile security definer
+    language plpgsql volatile security definer
 as $$
-    select 'task_' || left(replace(gen_random_uuid()::text, '-', ''), 16)
+begin
+    return 'task_' || left(replace(gen_random_uuid()::text, '-', ''), 16);
+end
 $$;
 comment on function outboxd.new_task_id() is
     'A fresh task id. A registration is sealed for one task id, so get the id first, then seal, then issue. No errors.';
@@ -594,9 +611,11 @@ comment on function outboxd._end_task(text, text, json, integer) is 'Completes o
 create or replace function outboxd.complete_task(
     p_task_id text, p_result json, p_retry_horizon_seconds integer default null
 ) returns boolean
-    language sql volatile security definer
+    language plpgsql volatile security definer
 as $$
-    select outboxd._end_task(p_task_id, 'completed', p_result, p_retry_horizon_seconds)
+begin
+    return outboxd._end_task(p_task_id, 'completed', p_result, p_retry_horizon_seconds);
+end
 $$;
 comment on function outboxd.complete_task(text, json, integer) is
     'Completes a task with its result, and enqueues its webhook if it has a registration. True if this call did; false if it was completed with an equal result before. Errors: OD001, OD002, OD004, OD011, OD012, OD013, OD014, OD015, OD018.';
@@ -604,9 +623,11 @@ comment on function outboxd.complete_task(text, json, integer) is
 create or replace function outboxd.fail_task(
     p_task_id text, p_error json, p_retry_horizon_seconds integer default null
 ) returns boolean
-    language sql volatile security definer
+    language plpgsql volatile security definer
 as $$
-    select outboxd._end_task(p_task_id, 'failed', p_error, p_retry_horizon_seconds)
+begin
+    return outboxd._end_task(p_task_id, 'failed', p_error, p_retry_horizon_seconds);
+end
 $$;
 comment on function outboxd.fail_task(text, json, integer) is
     'Fails a task with its error object (code, message, recovery), and enqueues its webhook if it has a registration. True if this call did; false if it failed with an equal error before. Errors: OD001, OD003, OD004, OD011, OD012, OD013, OD014, OD015, OD018.';

@@ -8,6 +8,6 @@ mod policy;
 mod url;
 
 pub(crate) use lookup::Resolver;
-pub(crate) use pin::{PinError, Pinned, pin};
+pub(crate) use pin::{PinError, Pinned, judge_literal, pin};
 pub(crate) use policy::Policy;
 pub(crate) use url::{Destination, HostPatternError, UrlError, UrlRules};

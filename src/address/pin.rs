@@ -64,15 +64,19 @@ impl From<LookupError> for PinError {
     }
 }
 
+/// What can be held against a destination without looking anything up: an address in it that no attempt may use.
+pub(crate) fn judge_literal(dest: &Destination, policy: &Policy) -> Result<(), PinError> {
+    let Place::Literal(addr) = dest.place else { return Ok(()) };
+    let class = policy.classify(addr);
+    if class.is_allowed() { Ok(()) } else { Err(PinError::ForbiddenLiteral { addr, class }) }
+}
+
 /// Looks the destination up, afresh for every attempt, and passes it only if every single address may be used: one
 /// forbidden answer among good ones is an attack or a mistake, and neither is to be helped along.
 pub(crate) async fn pin(dest: &Destination, policy: &Policy, resolver: &Resolver) -> Result<Pinned, PinError> {
     let answers = match &dest.place {
         Place::Literal(address) => {
-            let class = policy.classify(*address);
-            if !class.is_allowed() {
-                return Err(PinError::ForbiddenLiteral { addr: *address, class });
-            }
+            judge_literal(dest, policy)?;
             vec![*address]
         }
         Place::Name(name) => resolver.addresses(name).await?,

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::daemon::skew;
-use crate::deliver::{egress, keyring, provider};
+use crate::deliver::{egress, keyring, provider, sealing_token};
+use crate::envelope::EnvelopeKey;
 use crate::signer::Provider;
 use crate::store::{Finding, Severity};
 
@@ -55,7 +56,10 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
 
 fn keys(config: &Config, findings: &mut Findings) {
     match keyring(config) {
-        Ok(keyring) => findings.ok("envelope", format!("{} key(s) held", keyring.len())),
+        Ok(keyring) => {
+            let held: Vec<String> = keyring.newest_first().iter().map(EnvelopeKey::fingerprint).collect();
+            findings.ok("envelope", format!("{} key(s) held, newest first: {}", keyring.len(), held.join(" ")));
+        }
         Err(error) => findings.fail("envelope", error.into()),
     }
     match provider(config) {
@@ -64,6 +68,12 @@ fn keys(config: &Config, findings: &mut Findings) {
             findings.ok("signing", format!("by scope, from {}", config.settings.signing.scopes_dir.display()));
         }
         Err(error) => findings.fail("signing", error.into()),
+    }
+    match (&config.settings.sealing.listen, sealing_token(config)) {
+        (_, Err(error)) => findings.fail("sealing", error.into()),
+        (None, Ok(_)) => {}
+        (Some(_), Ok(Some(_))) => findings.ok("sealing", "for callers with the token"),
+        (Some(_), Ok(None)) => findings.ok("sealing", "for this user and group"),
     }
     match egress(config) {
         Ok(_) if config.settings.egress.allow.is_empty() => findings.ok("egress", "public addresses only"),

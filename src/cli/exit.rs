@@ -8,10 +8,12 @@ use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
 const DATA: u8 = 65;
+const NO_INPUT: u8 = 66;
 const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
 const CANNOT_CREATE: u8 = 73;
+const IO: u8 = 74;
 const NO_PERMISSION: u8 = 77;
 const CONFIG: u8 = 78;
 
@@ -33,6 +35,20 @@ impl Failure {
 
     pub(super) fn system(message: String) -> Failure {
         Failure { code: OS, message }
+    }
+
+    /// What was given to work on is not what it should be.
+    pub(super) fn data(message: String) -> Failure {
+        Failure { code: DATA, message }
+    }
+
+    /// What was to be worked on is not there.
+    pub(super) fn absent(message: String) -> Failure {
+        Failure { code: NO_INPUT, message }
+    }
+
+    pub(super) fn io(message: String) -> Failure {
+        Failure { code: IO, message }
     }
 
     pub(super) fn cannot_create(error: anyhow::Error) -> Failure {
@@ -66,7 +82,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let code = match &error.kind {
             Kind::Permission => NO_PERMISSION,
-            Kind::Schema { .. } => CONFIG,
+            Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
             Kind::Other { .. } | Kind::Unreadable { .. } | Kind::Damaged(_) => SOFTWARE,
             Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
         };
@@ -98,7 +114,7 @@ impl From<DaemonError> for Failure {
             | DaemonError::LogFilter
             | DaemonError::Schema(_) => CONFIG,
             DaemonError::Database(_) => CONFIG,
-            DaemonError::Listen { .. } | DaemonError::System { .. } => OS,
+            DaemonError::Listen { .. } | DaemonError::Sealing(_) | DaemonError::System { .. } => OS,
         };
         Failure { code, message: error.to_string() }
     }

@@ -6,8 +6,10 @@ mod demo;
 mod exit;
 mod keygen;
 mod migrate;
+mod open;
 mod receive;
 mod run;
+mod seal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,9 +40,9 @@ struct Cli {
     source: SourceArgs,
 }
 
-const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 damaged data, 69 database unreachable, 70 internal error, \
-                          71 refused by the operating system, 73 a file cannot be made, 77 no permission, 78 configuration or \
-                          schema cannot be used.";
+const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
+                          unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
+                          74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
 struct SourceArgs {
@@ -62,6 +64,12 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check,
+    /// Seal registrations and webhooks for a host without cryptography: JSON on standard input, JSON out.
+    #[command(after_help = seal::HELP)]
+    Seal(seal::Args),
+    /// Say what a sealed row holds, which key opens it, and what is wrong where none does. Never prints credentials.
+    #[command(after_help = open::HELP)]
+    Open(open::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
@@ -97,6 +105,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
+        Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
+        Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
-pub(crate) use receive::{Listen, ProfileName, Receive, Trusted};
-pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Settings, Signing, Sweep};
+pub(crate) use receive::{Listen, ProfileName, Receive, TerminalSettings, Trusted};
+pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Sealing, SealingAddress, Settings, Signing, Sweep};
 
 use crate::secret::Secret;
 use crate::store::{StoreConfig, TableName};
@@ -164,7 +164,31 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("retry.retry_after_cap", retry.retry_after_cap, 0, 86_400_000)?;
     span("envelope.unopenable_grace", settings.envelope.unopenable_grace, 0, HORIZON_MS)?;
     settings.receive.validate()?;
+    sealing(&settings.sealing)?;
     signing(&settings.signing)
+}
+
+/// The longest path that fits into a socket's address (108 bytes on Linux), with room for the name it is made under.
+const LONGEST_SOCKET_PATH: usize = 100;
+
+/// What seals for whoever asks must not be in reach of another machine, nor of every user of this one.
+fn sealing(sealing: &Sealing) -> Result<(), ConfigError> {
+    match &sealing.listen {
+        Some(SealingAddress::Tcp(address)) if !address.ip().is_loopback() => refuse(
+            "sealing.listen",
+            format!("is {address}, which other machines may reach"),
+            "\"unix:/path\", or a loopback address such as \"127.0.0.1:9465\"",
+        ),
+        Some(SealingAddress::Tcp(_)) if set(&sealing.token_file).is_none() => {
+            refuse("sealing.token_file", "is not set, and every user of this machine could ask", "a file with a token")
+        }
+        Some(SealingAddress::Unix(path)) if !(1..=LONGEST_SOCKET_PATH).contains(&path.as_os_str().len()) => refuse(
+            "sealing.listen",
+            format!("has a path of {} bytes", path.as_os_str().len()),
+            format!("a path of 1 to {LONGEST_SOCKET_PATH} bytes after \"unix:\""),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn signing(signing: &Signing) -> Result<(), ConfigError> {

@@ -32,12 +32,12 @@ pub(crate) struct Receive {
     pub(crate) idle_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) drain_timeout: Duration,
-    pub(crate) terminal: Terminal,
+    pub(crate) terminal: TerminalSettings,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Terminal {
+pub(crate) struct TerminalSettings {
     pub(crate) origin: String,
     pub(crate) intake_path: String,
     pub(crate) require_https: bool,

@@ -21,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) retry: Retry,
     pub(crate) sweep: Sweep,
     pub(crate) admin: Admin,
+    pub(crate) sealing: Sealing,
     pub(crate) log: Log,
     pub(crate) compat: Compat,
     pub(crate) receive: Receive,
@@ -129,6 +130,20 @@ pub(crate) struct Admin {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct Sealing {
+    #[serde(deserialize_with = "sealing_listener")]
+    pub(crate) listen: Option<SealingAddress>,
+    pub(crate) token_file: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SealingAddress {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Log {
     #[serde(deserialize_with = "log_format")]
     pub(crate) format: Option<LogFormat>,
@@ -168,6 +183,21 @@ fn listener<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SocketAddr>, D
     }
     text.parse().map(Some).map_err(|_| {
         serde::de::Error::custom(format!("{text:?} is not an address and port, such as \"127.0.0.1:9464\""))
+    })
+}
+
+fn sealing_listener<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SealingAddress>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Some(SealingAddress::Unix(path.into())));
+    }
+    text.parse().map(|address| Some(SealingAddress::Tcp(address))).map_err(|_| {
+        serde::de::Error::custom(format!(
+            "{text:?} is neither \"unix:\" and a path nor an address and port, such as \"127.0.0.1:9465\""
+        ))
     })
 }
 

@@ -41,6 +41,18 @@ fn lists_come_through_the_environment_and_flags() {
     assert_eq!(egress.ports, [443, 8443]);
 }
 
+#[test]
+fn the_sealing_listener_is_a_socket_file_or_a_loopback_address_with_a_token() {
+    let listen = |file: &str| load(file, &[], &[]).unwrap().settings.sealing.listen;
+    assert_eq!(listen(""), None);
+    let unix = listen("[sealing]\nlisten = \"unix:/run/outboxd/seal.sock\"\n");
+    assert_eq!(unix, Some(SealingAddress::Unix("/run/outboxd/seal.sock".into())));
+    for address in ["127.0.0.1:9465", "127.8.0.1:1", "[::1]:9465"] {
+        let tcp = listen(&format!("[sealing]\nlisten = \"{address}\"\ntoken_file = \"token\"\n"));
+        assert_eq!(tcp, Some(SealingAddress::Tcp(address.parse().unwrap())));
+    }
+}
+
 /// (file, environment, flag, words that the message must have)
 type Refusal<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
 
@@ -62,6 +74,10 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
         ("[database]\npool_size = 3\n", &[], &[], &["database.pool_size", "is 3", "4 to 1000"]),
         ("[egress]\nallow = [\"10.0.0.0/40\"]\n", &[], &[], &["egress.allow"]),
         ("[admin]\nlisten = \"9464\"\n", &[], &[], &["admin.listen", "127.0.0.1:9464"]),
+        ("[sealing]\nlisten = \"/run/seal.sock\"\n", &[], &[], &["sealing.listen", "unix:", "127.0.0.1:9465"]),
+        ("[sealing]\nlisten = \"unix:\"\n", &[], &[], &["sealing.listen", "0 bytes", "1 to 100 bytes"]),
+        ("[sealing]\nlisten = \"0.0.0.0:9465\"\ntoken_file = \"t\"\n", &[], &[], &["sealing.listen", "other machines"]),
+        ("[sealing]\nlisten = \"[::1]:9465\"\n", &[], &[], &["sealing.token_file", "not set"]),
         ("[compat]\npolicy = \"python\"\n", &[], &[], &["compat.policy", "python", "sdk"]),
         ("[log]\nformat = \"xml\"\n", &[], &[], &["log.format", "xml", "json"]),
         ("[retry]\ncap = \"100ms\"\n", &[], &[], &["retry.cap", "1s to 7days"]),

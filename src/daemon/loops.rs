@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 use super::outage::{Outage, Pause};
-use super::{Phase, Phases, notify, refusals};
+use super::{notify, refusals};
 use crate::claim::Slots;
 use crate::config::Sweep;
-use crate::deliver::{Tools, deliver};
+use crate::deliver::{Phase, Phases, Tools, deliver};
 use crate::store::{Kind, Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;

@@ -2,7 +2,6 @@
 
 mod loops;
 mod outage;
-mod phase;
 mod receive;
 
 use std::net::SocketAddr;
@@ -15,13 +14,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
-pub(crate) use phase::{Phase, Phases};
 pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Sources};
-use crate::deliver::{Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
+use crate::sealing;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
@@ -49,6 +48,8 @@ pub(crate) enum DaemonError {
     Profile(#[from] ProfileError),
     #[error("{key}: cannot listen on {address}: {reason}")]
     Listen { key: &'static str, address: String, reason: String },
+    #[error("sealing.listen: {0}")]
+    Sealing(std::io::Error),
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -91,6 +92,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     refuse_wrong_schema(&store, &health, &outage).await?;
 
     let phases = Phases::new();
+    let sealing = match &settings.sealing.listen {
+        Some(address) => sealing::listen(address, snapshot.clone(), phases.clone()).map_err(DaemonError::Sealing)?,
+        None => tokio::spawn(async {}),
+    };
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
@@ -115,6 +120,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
             _ = hangup.recv() => reload(&sources, &snapshot),
         }
     }
+    let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
     // Whoever still holds a slot now waits for a database that does not answer; there is nothing left to wait for.
     if slots.in_flight() > 0 {
@@ -123,6 +129,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     }
     claiming.abort();
     settling.abort();
+    // Whoever is being answered gets the answer, if it does not take longer than the drain may.
+    let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -8,10 +8,11 @@ use tokio::signal::unix::SignalKind;
 use tokio::time::Instant;
 
 use super::outage::Outage;
-use super::{DaemonError, Phase, Phases, Signals, loops, notify, on, open_admin};
+use super::{DaemonError, Signals, loops, notify, on, open_admin};
 use crate::config::{Config, Receive};
+use crate::deliver::{Phase, Phases};
 use crate::receive::server::{Certificate, Listener, Server};
-use crate::receive::{Profile, ProfileError};
+use crate::receive::{Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
@@ -19,6 +20,10 @@ use crate::telemetry::{logs, metrics};
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 /// How soon a changed certificate or credentials file is noticed without a signal.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often all stored rows are judged, and how gently.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+const SWEEP_ROWS: u32 = 500;
 /// What of the drain time is kept for ending what the drain did not.
 const CUT_RESERVE: Duration = Duration::from_secs(1);
 
@@ -30,7 +35,10 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
         metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
-    let files = Files::new(&settings.receive, Profile::load(&config, store.clone())?)?;
+    let profile = Profile::load(&config, store.clone())?;
+    // Hosts work the inbox off through SQL; nobody in this process does.
+    profile.set_worker(Worker::Unmanaged);
+    let mut files = Files::new(&settings.receive, profile)?;
 
     let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
     let health = Arc::new(Health::new(silence, &[Loop::Probe]));
@@ -47,12 +55,12 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let server = Server::new(&settings.receive, files.certificate.as_ref(), files.profile.clone(), phases.clone());
     let server = Arc::new(server);
     let serving = tokio::spawn(server.clone().run(listener));
-    tokio::spawn(probe(store, outage));
+    tokio::spawn(probe(store.clone(), outage));
+    tokio::spawn(sweep(store));
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "running");
 
-    let mut files = files;
     loop {
         tokio::select! {
             () = signals.stop() => break,
@@ -60,35 +68,43 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
             () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(),
         }
     }
-    drain(settings.receive.drain_timeout, &mut signals, &server, serving, &phases, &health).await;
+    let running = Running { server, serving, profile: files.profile, phases, health };
+    running.drain(settings.receive.drain_timeout, &mut signals).await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Accepts no more and asks every connection to end with the request that it is at; what does not is cut off.
-async fn drain(
-    limit: Duration,
-    signals: &mut Signals,
-    server: &Server,
-    mut serving: tokio::task::JoinHandle<()>,
-    phases: &Phases,
-    health: &Health,
-) {
-    let ends = Instant::now() + limit;
-    notify(&[sd_notify::NotifyState::Stopping]);
-    health.set(Condition::Draining, Some("stopping".into()));
-    phases.enter(Phase::Draining);
-    tracing::info!(connections = server.connections(), "draining: no new connections; requests under way may end");
-    let reserve = CUT_RESERVE.min(limit / 4);
-    let finished = tokio::select! {
-        _ = &mut serving => true,
-        () = tokio::time::sleep_until(ends - reserve) => false,
-        () = signals.stop() => false,
-    };
-    if !finished {
-        tracing::info!(connections = server.connections(), "cutting off what still runs; senders will try again");
-        phases.enter(Phase::Cut);
-        let _ = tokio::time::timeout(reserve, serving).await;
+/// What a drain has to end.
+struct Running {
+    server: Arc<Server>,
+    serving: tokio::task::JoinHandle<()>,
+    profile: Arc<Profile>,
+    phases: Phases,
+    health: Arc<Health>,
+}
+
+impl Running {
+    /// Accepts no more and asks every connection to end with the request that it is at; what does not is cut off.
+    async fn drain(mut self, limit: Duration, signals: &mut Signals) {
+        let ends = Instant::now() + limit;
+        notify(&[sd_notify::NotifyState::Stopping]);
+        self.health.set(Condition::Draining, Some("stopping".into()));
+        self.phases.enter(Phase::Draining);
+        let connections = self.server.connections();
+        tracing::info!(connections, "draining: no new connections; requests under way may end");
+        let reserve = CUT_RESERVE.min(limit / 4);
+        let finished = tokio::select! {
+            _ = &mut self.serving => true,
+            () = tokio::time::sleep_until(ends - reserve) => false,
+            () = signals.stop() => false,
+        };
+        if !finished {
+            let connections = self.server.connections();
+            tracing::info!(connections, "cutting off what still runs; senders will try again");
+            self.profile.close();
+            self.phases.enter(Phase::Cut);
+            let _ = tokio::time::timeout(reserve, self.serving).await;
+        }
     }
 }
 
@@ -155,14 +171,18 @@ impl Files {
     }
 }
 
-/// Watches that the database answers and takes writes.
+/// Watches that the database answers, takes writes and has the inbox.
 async fn probe(store: Arc<Store>, outage: Arc<Outage>) {
     loop {
         outage.health.beat(Loop::Probe);
         match probe_once(&store).await {
             Ok(()) => {
                 outage.ok();
-                outage.health.set(Condition::Schema, None);
+                judge_schema(None, &outage.health);
+            }
+            Err(StoreError { kind: Kind::Schema { detail, .. }, .. }) => {
+                outage.ok();
+                judge_schema(Some(format!("{detail}; run `outboxd migrate`")), &outage.health);
             }
             Err(error) => outage.failed("probe", &error),
         }
@@ -177,5 +197,41 @@ async fn probe_once(store: &Store) -> Result<(), StoreError> {
     if probe.in_recovery || probe.read_only {
         return Err(StoreError { statement: "outbox/probe", kind: Kind::ReadOnly });
     }
-    Ok(())
+    // No event has an empty id: this asks whether the inbox is there and is what the statements were written for.
+    store.read_notification("").await.map(drop)
+}
+
+fn judge_schema(fault: Option<String>, health: &Health) {
+    let text = fault.clone();
+    if health.set(Condition::Schema, fault) {
+        match text {
+            Some(fault) => tracing::error!(fault, "the inbox cannot be used as it is; nothing is taken in"),
+            None => tracing::info!("the inbox's schema is right"),
+        }
+    }
+}
+
+/// Judges every stored row now and then, a stretch at a time. A bad one stops neither the others nor intake: this is
+/// what finds it, and health what shows it.
+async fn sweep(store: Arc<Store>) {
+    loop {
+        let mut after = Some(String::new());
+        let mut damaged = 0;
+        while let Some(from) = after.take() {
+            match store.sweep_notifications(&from, SWEEP_ROWS).await {
+                Ok(swept) => {
+                    damaged += swept.damaged;
+                    after = swept.next;
+                }
+                // The probe tells of outages; the next round begins anew.
+                Err(error) => tracing::debug!(error = %error, "the sweep of the inbox was cut short"),
+            }
+            tokio::time::sleep(SWEEP_PAUSE).await;
+        }
+        metrics::inbox_damaged(damaged);
+        if damaged > 0 {
+            tracing::error!(rows = damaged, "stored notifications are damaged; they are quarantined, the others go on");
+        }
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
 }

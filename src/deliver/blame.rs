@@ -6,7 +6,7 @@ use crate::signature::SignError;
 use crate::signer::ResolveError;
 use crate::verdict::Cause;
 
-pub(super) fn open(error: &OpenError) -> Cause {
+pub(crate) fn open(error: &OpenError) -> Cause {
     match error {
         OpenError::Unopenable => Cause::EnvelopeUnopenable,
         OpenError::Row(_) => Cause::RowMalformed,
@@ -18,11 +18,11 @@ pub(super) fn open(error: &OpenError) -> Cause {
     }
 }
 
-pub(super) fn url(_: &UrlError) -> Cause {
+pub(crate) fn url(_: &UrlError) -> Cause {
     Cause::UrlRefused
 }
 
-pub(super) fn pin(error: &PinError) -> Cause {
+pub(crate) fn pin(error: &PinError) -> Cause {
     match error {
         PinError::Forbidden { .. } => Cause::AddressForbidden,
         PinError::ForbiddenLiteral { .. } => Cause::LiteralForbidden,
@@ -34,7 +34,7 @@ pub(super) fn pin(error: &PinError) -> Cause {
     }
 }
 
-pub(super) fn resolve(error: &ResolveError) -> Cause {
+pub(crate) fn resolve(error: &ResolveError) -> Cause {
     match error {
         ResolveError::Decommissioned => Cause::ScopeDecommissioned,
         ResolveError::Unknown => Cause::ScopeUnknown,

@@ -1,7 +1,8 @@
 //! One delivery, from claim to verdict, on one screen. Each stage takes what the stage before it made, so that none can
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
-mod blame;
+pub(crate) mod blame;
+mod phase;
 mod report;
 mod snapshot;
 
@@ -13,12 +14,12 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-pub(crate) use snapshot::{Snapshot, SnapshotError, egress, keyring, provider};
+pub(crate) use phase::{Phase, Phases};
+pub(crate) use snapshot::{Snapshot, SnapshotError, destinations, egress, keyring, provider, sealing_token};
 
 use crate::address::{Destination, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
-use crate::daemon::{Phase, Phases};
 use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};

@@ -10,6 +10,7 @@ use crate::address::{HostPatternError, Policy, Resolver, UrlRules};
 use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::{Client, PoolLimits};
+use crate::secret::Secret;
 use crate::signature::{Algorithm, Algorithms, SigningKey};
 use crate::signer::{Provider, ScopeDirectory};
 use crate::telemetry::metrics;
@@ -22,6 +23,8 @@ pub(crate) struct Snapshot {
     pub(crate) policy: Policy,
     pub(crate) resolver: Resolver,
     pub(crate) client: Client,
+    /// What callers of the sealing listener must know, where they must know anything.
+    pub(crate) sealing_token: Option<Secret>,
 }
 
 /// Why a snapshot cannot be made; names the setting and what to do, and shows no key.
@@ -52,6 +55,7 @@ impl Snapshot {
             policy: egress.policy,
             resolver: egress.resolver,
             client: egress.client,
+            sealing_token: sealing_token(config)?,
         })
     }
 }
@@ -81,6 +85,21 @@ pub(crate) fn keyring(config: &Config) -> Result<Keyring, SnapshotError> {
         return Err(setting("envelope.key_files", problem.into()));
     }
     Keyring::new(keys).map_err(|error| setting("envelope.key_files", error.to_string()))
+}
+
+/// A token as a header can carry it; a line end after it is not part of it.
+pub(crate) fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotError> {
+    let path = &config.settings.sealing.token_file;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let file = secret_file("sealing.token_file", path)?;
+    let token = file.expose().trim_ascii_end();
+    if !(16..=4096).contains(&token.len()) || !token.iter().all(u8::is_ascii_graphic) {
+        let problem = "expected one token of 16 to 4096 visible ASCII characters, such as: openssl rand -hex 32";
+        return Err(SnapshotError::File { key: "sealing.token_file", path: path.clone(), problem: problem.into() });
+    }
+    Ok(Some(Secret::new(token.to_vec())))
 }
 
 /// Where signing keys come from: one file, or a directory by scope.
@@ -158,18 +177,21 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
         servers => Resolver::with_servers(servers),
     }
     .map_err(|error| setting("egress.dns_servers", error.to_string()))?;
+    let (url_rules, policy) = destinations(config)?;
+    Ok(Way { url_rules, policy, resolver, client: Client::new(Arc::new(tls), PoolLimits::default()) })
+}
+
+/// What may be delivered to, as far as a URL alone shows it.
+pub(crate) fn destinations(config: &Config) -> Result<(UrlRules, Policy), SnapshotError> {
+    let egress = &config.settings.egress;
     let allow_hosts = egress
         .allow_hosts
         .iter()
         .map(|pattern| pattern.parse())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error: HostPatternError| setting("egress.allow_hosts", error.to_string()))?;
-    Ok(Way {
-        url_rules: UrlRules::new(allow_hosts, egress.ports.clone()),
-        policy: Policy::new(egress.allow.clone(), egress.deny.clone()),
-        resolver,
-        client: Client::new(Arc::new(tls), PoolLimits::default()),
-    })
+    let policy = Policy::new(egress.allow.clone(), egress.deny.clone());
+    Ok((UrlRules::new(allow_hosts, egress.ports.clone()), policy))
 }
 
 fn trust_anchors(egress: &Egress) -> Result<Vec<CertificateDer<'static>>, SnapshotError> {

@@ -51,6 +51,8 @@ pub(crate) enum EnvelopeFault {
     Scheme,
     #[error("the credentials are empty")]
     NoCredentials,
+    #[error("the body has the member task_webhook_delivery_version, which marks a legacy envelope")]
+    ReservedMember,
     #[error("the legacy body is not strict base64")]
     Base64,
     #[error("legacy authentication carries a signing scope")]

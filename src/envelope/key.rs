@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use ring::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
+use ring::digest::{Context, SHA256};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -59,6 +60,15 @@ impl EnvelopeKey {
         })
     }
 
+    /// Enough of a hash to tell held keys apart and to compare with another machine's; of 256 random bits it gives
+    /// nothing away.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut hash = Context::new(&SHA256);
+        hash.update(b"outboxd envelope key\0");
+        hash.update(self.0.as_slice());
+        hash.finish().as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub(super) fn cipher(&self) -> LessSafeKey {
         // The length is the only thing that ring checks, and the type fixes it at 32.
         LessSafeKey::new(UnboundKey::new(&AES_256_GCM, self.0.as_slice()).expect("32 bytes are an AES-256 key"))
@@ -80,6 +90,15 @@ impl Keyring {
 
     pub(crate) fn len(&self) -> usize {
         self.newest_first.len()
+    }
+
+    /// The one that seals.
+    pub(crate) fn newest(&self) -> &EnvelopeKey {
+        &self.newest_first[0]
+    }
+
+    pub(crate) fn newest_first(&self) -> &[EnvelopeKey] {
+        &self.newest_first
     }
 
     pub(super) fn last_and_earlier(&self) -> (&EnvelopeKey, &[EnvelopeKey]) {

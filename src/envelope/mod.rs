@@ -4,7 +4,9 @@
 mod aad;
 mod body;
 mod compose;
+mod draft;
 mod error;
+mod inspect;
 mod json;
 mod key;
 mod legacy;
@@ -17,9 +19,12 @@ mod seal;
 mod tests;
 
 pub(crate) use aad::{Aad, Binding};
+pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
 pub(crate) use error::OpenError;
+pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};
+pub(crate) use registration::{Registration, SealedRegistration};
 pub(crate) use row::{Composed, Row};
-pub(crate) use seal::seal;
+pub(crate) use seal::{NONCE_LEN, seal};

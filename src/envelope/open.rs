@@ -57,6 +57,19 @@ pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<En
 }
 
 fn open_sealed(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
+    let (_, plaintext) = decrypt(row, ring)?;
+    let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
+        Some(Legacy { body, authentication }) => (body, Some(authentication)),
+        None => (plaintext, None),
+    };
+    if body.len() > MAX_BODY {
+        return Err(OpenError::BodyTooLarge { bytes: body.len() });
+    }
+    Ok(Envelope { body: Bytes::from_owner(body), authentication })
+}
+
+/// The plaintext, not yet looked at, and which key of the ring it came from.
+pub(super) fn decrypt(row: &mut Row, ring: &Keyring) -> Result<(usize, Zeroizing<Vec<u8>>), OpenError> {
     let nonce: [u8; NONCE_LEN] = row
         .envelope_nonce
         .as_slice()
@@ -70,15 +83,7 @@ fn open_sealed(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelo
         return Err(OpenError::BodyTooLarge { bytes: sealed.len() });
     }
     let aad = Aad::delivery(&Binding::from(&*row));
-    let plaintext = unseal(sealed, &aad, nonce, ring).ok_or(OpenError::Unopenable)?;
-    let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
-        Some(Legacy { body, authentication }) => (body, Some(authentication)),
-        None => (plaintext, None),
-    };
-    if body.len() > MAX_BODY {
-        return Err(OpenError::BodyTooLarge { bytes: body.len() });
-    }
-    Ok(Envelope { body: Bytes::from_owner(body), authentication })
+    unseal(sealed, &aad, nonce, ring).ok_or(OpenError::Unopenable)
 }
 
 const TASK_ID: &str = "task_id";
@@ -87,20 +92,23 @@ const STATUS: &str = "status";
 const OPERATION_ID: &str = "operation_id";
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 
-const VERSION: Path = &["task_webhook_delivery_version"];
-const BODY: Path = &["body"];
+pub(super) const VERSION: Path = &["task_webhook_delivery_version"];
+pub(super) const BODY: Path = &["body"];
 const AUTHENTICATION: Path = &["authentication"];
 const SCHEME: Path = &["authentication", "scheme"];
 const CREDENTIALS: Path = &["authentication", "credentials"];
 
+/// The members of a body that must be the row's, in the order of [`check_binding`].
+const BOUND: [Path; 5] = [&[TASK_ID], &[TASK_TYPE], &[STATUS], &[OPERATION_ID], &[IDEMPOTENCY_KEY]];
+
 /// What a legacy-auth row's plaintext wraps.
-struct Legacy {
-    body: Zeroizing<Vec<u8>>,
-    authentication: Authentication,
+pub(super) struct Legacy {
+    pub(super) body: Zeroizing<Vec<u8>>,
+    pub(super) authentication: Authentication,
 }
 
 /// Reads the plaintext once, as either form. `None` is an RFC 9421 row: the plaintext is the body, and has been checked.
-fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Option<Legacy>, OpenError> {
+pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Option<Legacy>, OpenError> {
     let [version, body, object, scheme, credentials, bound @ ..] = read_object(
         plaintext,
         [
@@ -129,7 +137,7 @@ fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Optio
         return Err(OpenError::Malformed(EnvelopeFault::Member { member: "body" }));
     };
     let body = legacy::decode_body(&body)?;
-    let bound = read_object(&body, [&[TASK_ID], &[TASK_TYPE], &[STATUS], &[OPERATION_ID], &[IDEMPOTENCY_KEY]])?;
+    let bound = read_object(&body, BOUND)?;
     check_binding(&bound, row)?;
     if row.signing_scope_id.is_some() {
         return Err(OpenError::Malformed(EnvelopeFault::ScopeWithAuthentication));
@@ -145,19 +153,27 @@ pub(super) fn read_object<const N: usize>(document: &[u8], paths: [Path; N]) -> 
 
 /// A body sealed for one row must not be delivered as another's, even by someone who holds the key.
 fn check_binding(bound: &[Member<'_>; 5], row: &Row) -> Result<(), OpenError> {
-    let [task_id, task_type, status, operation_id, idempotency_key] = bound;
-    let pairs = [
-        (TASK_ID, task_id, &row.task_id),
-        (TASK_TYPE, task_type, &row.task_type),
-        (STATUS, status, &row.terminal_status),
-        (OPERATION_ID, operation_id, &row.operation_id),
-        (IDEMPOTENCY_KEY, idempotency_key, &row.idempotency_key),
-    ];
-    for (member, found, column) in pairs {
-        match found {
-            Member::Text(text) if **text == **column => {}
-            _ => return Err(OpenError::Mismatch { member }),
-        }
+    match compare(bound, row).into_iter().find(|(_, same)| !same) {
+        Some((member, _)) => Err(OpenError::Mismatch { member }),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// Each bound member's name, and whether it is the row's.
+pub(super) type Comparison = [(&'static str, bool); 5];
+
+fn compare(bound: &[Member<'_>; 5], row: &Row) -> Comparison {
+    let [task_id, task_type, status, operation_id, idempotency_key] = bound;
+    let same = |found: &Member<'_>, column: &str| matches!(found, Member::Text(text) if **text == *column);
+    [
+        (TASK_ID, same(task_id, &row.task_id)),
+        (TASK_TYPE, same(task_type, &row.task_type)),
+        (STATUS, same(status, &row.terminal_status)),
+        (OPERATION_ID, same(operation_id, &row.operation_id)),
+        (IDEMPOTENCY_KEY, same(idempotency_key, &row.idempotency_key)),
+    ]
+}
+
+pub(super) fn compare_body(body: &[u8], row: &Row) -> Result<Comparison, OpenError> {
+    Ok(compare(&read_object(body, BOUND)?, row))
 }

@@ -1,5 +1,7 @@
-//! Opening a task's sealed registration: where its webhook goes and how it authenticates. It does not deliver to it,
-//! and leaves addresses to the address policy and scope text to the signer.
+//! A task's sealed registration: where its webhook goes and how it authenticates; opened and sealed. It does not deliver
+//! to it, and leaves addresses to the address policy and scope text to the signer.
+
+use zeroize::Zeroizing;
 
 use super::aad::Aad;
 use super::error::{EnvelopeFault, OpenError, RowFault, UrlFault};
@@ -11,7 +13,7 @@ use super::seal::{NONCE_LEN, TAG_LEN, unseal};
 use crate::secret::Secret;
 
 /// Far above what a URL of 2048 characters, a token of 4096 and credentials need.
-const MAX_SEALED_REGISTRATION: usize = 1 << 20;
+pub(super) const MAX_SEALED_REGISTRATION: usize = 1 << 20;
 
 /// The wire contract, section 1.4; counted in code points.
 const MAX_URL: usize = 2048;
@@ -48,6 +50,15 @@ pub(crate) fn open_registration(
     ring: &Keyring,
     rules: OpenRules,
 ) -> Result<Registration, OpenError> {
+    let (_, plaintext) = decrypt(sealed, ring)?;
+    parse(&plaintext, rules)
+}
+
+/// The plaintext, not yet looked at, and which key of the ring it came from.
+pub(super) fn decrypt(
+    sealed: SealedRegistration<'_>,
+    ring: &Keyring,
+) -> Result<(usize, Zeroizing<Vec<u8>>), OpenError> {
     let nonce: [u8; NONCE_LEN] =
         sealed.nonce.try_into().map_err(|_| OpenError::Row(RowFault::NonceLength { bytes: sealed.nonce.len() }))?;
     let bytes = sealed.ciphertext.len();
@@ -58,11 +69,10 @@ pub(crate) fn open_registration(
         return Err(OpenError::Malformed(EnvelopeFault::RegistrationTooLarge { bytes }));
     }
     let aad = Aad::registration(sealed.account_id, sealed.task_id, sealed.task_type);
-    let plaintext = unseal(sealed.ciphertext, &aad, nonce, ring).ok_or(OpenError::Unopenable)?;
-    parse(&plaintext, rules)
+    unseal(sealed.ciphertext, &aad, nonce, ring).ok_or(OpenError::Unopenable)
 }
 
-fn parse(plaintext: &[u8], rules: OpenRules) -> Result<Registration, OpenError> {
+pub(super) fn parse(plaintext: &[u8], rules: OpenRules) -> Result<Registration, OpenError> {
     let [url, operation_id, token, object, scheme, credentials, scope] =
         read_object(plaintext, [URL, OPERATION_ID, TOKEN, AUTHENTICATION, SCHEME, CREDENTIALS, SIGNING_SCOPE_ID])?;
     let url = text(url, "url")?.ok_or(missing("url"))?;

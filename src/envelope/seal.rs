@@ -22,24 +22,29 @@ pub(crate) fn seal(aad: &Aad, key: &EnvelopeKey, nonce: [u8; NONCE_LEN], plainte
     sealed
 }
 
-/// Opens in place under the first key that fits, or gives nothing back.
+/// Opens in place under the first key that fits, and says which of the ring it is; or gives nothing back.
 ///
 /// ring blanks the buffer when a tag does not fit, so every key but the last works on a copy: none with one key held,
 /// one where the newest of several fits.
-pub(super) fn unseal(sealed: Vec<u8>, aad: &Aad, nonce: [u8; NONCE_LEN], ring: &Keyring) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn unseal(
+    sealed: Vec<u8>,
+    aad: &Aad,
+    nonce: [u8; NONCE_LEN],
+    ring: &Keyring,
+) -> Option<(usize, Zeroizing<Vec<u8>>)> {
     let mut sealed = Zeroizing::new(sealed);
     let (last, earlier) = ring.last_and_earlier();
     if !earlier.is_empty() {
         let mut copy = Zeroizing::new(Vec::with_capacity(sealed.len()));
-        for key in earlier {
+        for (nth, key) in earlier.iter().enumerate() {
             copy.clear();
             copy.extend_from_slice(&sealed);
             if open_in_place(&key.cipher(), aad, nonce, &mut copy) {
-                return Some(copy);
+                return Some((nth, copy));
             }
         }
     }
-    open_in_place(&last.cipher(), aad, nonce, &mut sealed).then_some(sealed)
+    open_in_place(&last.cipher(), aad, nonce, &mut sealed).then_some((earlier.len(), sealed))
 }
 
 fn open_in_place(cipher: &LessSafeKey, aad: &Aad, nonce: [u8; NONCE_LEN], buffer: &mut Vec<u8>) -> bool {

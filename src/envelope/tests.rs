@@ -12,6 +12,7 @@ use super::seal::NONCE_LEN;
 use super::*;
 
 mod composed;
+mod draft;
 mod registration;
 
 const HMAC_ON: OpenRules = OpenRules { legacy_hmac: true };

@@ -17,6 +17,7 @@ use http_body_util::Full;
 use crate::config::{Config, ConfigError, ProfileName};
 use crate::store::Store;
 use server::{Arrival, Body};
+pub(crate) use terminal::Worker;
 
 pub(crate) type Reply = http::Response<Full<Bytes>>;
 
@@ -32,6 +33,8 @@ pub(crate) enum ProfileError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Certificate(#[from] server::CertificateError),
+    #[error(transparent)]
+    Credentials(#[from] terminal::CredentialsError),
     #[error("receive.profile is not set; accepted: \"terminal-notification\"")]
     Unset,
 }
@@ -47,6 +50,20 @@ impl Profile {
     pub(crate) fn reload(&self) -> Result<(), ProfileError> {
         match self {
             Profile::Terminal(terminal) => terminal.reload(),
+        }
+    }
+
+    /// Whoever works the inbox off in this process says how that goes.
+    pub(crate) fn set_worker(&self, worker: Worker) {
+        match self {
+            Profile::Terminal(terminal) => terminal.set_worker(worker),
+        }
+    }
+
+    /// From now on every request is asked to come again.
+    pub(crate) fn close(&self) {
+        match self {
+            Profile::Terminal(terminal) => terminal.close(),
         }
     }
 

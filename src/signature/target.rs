@@ -15,8 +15,6 @@ pub(crate) struct Target {
     pub(crate) request_target: String,
     host: String,
     port: Option<u16>,
-    https: bool,
-    userinfo: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -68,8 +66,6 @@ impl Target {
             request_target,
             port: named.port,
             host: named.host,
-            https: parts.https,
-            userinfo: named.userinfo,
         })
     }
 
@@ -141,13 +137,12 @@ impl<'a> Parts<'a> {
 }
 
 struct SplitAuthority<'a> {
-    userinfo: bool,
     host: &'a str,
     port: Option<&'a str>,
 }
 
 fn split_authority(authority: &str) -> Result<SplitAuthority<'_>, TargetError> {
-    let (userinfo, rest) = authority.rsplit_once('@').map_or((false, authority), |(_, rest)| (true, rest));
+    let rest = authority.rsplit_once('@').map_or(authority, |(_, rest)| rest);
     let (host, port) = if rest.starts_with('[') {
         let end = rest.find(']').ok_or(TargetError::Brackets)?;
         let (literal, tail) = rest.split_at(end + 1);
@@ -169,11 +164,10 @@ fn split_authority(authority: &str) -> Result<SplitAuthority<'_>, TargetError> {
     if host.is_empty() {
         return Err(TargetError::NoHost);
     }
-    Ok(SplitAuthority { userinfo, host, port })
+    Ok(SplitAuthority { host, port })
 }
 
 struct Named {
-    userinfo: bool,
     host: String,
     /// `None` where the text names no port or the scheme's own.
     port: Option<u16>,
@@ -184,11 +178,7 @@ impl Named {
         let split = split_authority(authority)?;
         let port = split.port.map(parse_port).transpose()?.flatten();
         let default = if https { 443 } else { 80 };
-        Ok(Named {
-            userinfo: split.userinfo,
-            host: canonical_host(split.host)?,
-            port: port.filter(|port| *port != default),
-        })
+        Ok(Named { host: canonical_host(split.host)?, port: port.filter(|port| *port != default) })
     }
 
     fn authority(&self) -> String {

@@ -68,6 +68,11 @@ impl ScopeDirectory {
         ScopeDirectory { dir: dir.into().into(), default_scope, remembered: Arc::default() }
     }
 
+    /// Whether rows without a scope are signed.
+    pub(crate) fn has_default(&self) -> bool {
+        self.default_scope.is_some()
+    }
+
     pub(super) async fn resolve(&self, scope: Option<&str>) -> Result<Found, ResolveError> {
         let scope = scope.or(self.default_scope.as_deref()).ok_or(ResolveError::ScopeRequired)?;
         if !scope::is_scope(scope) {

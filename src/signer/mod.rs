@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
+pub(crate) use scope::is_scope;
 
 pub(crate) enum Provider {
     /// One key for every row; a row that names a scope was meant for another daemon.

@@ -11,7 +11,7 @@ const MAX_FILE_NAME: usize = 240;
 
 /// Whether a text may be a scope: not empty, not too long, and printable as Python has it, so that both fleets accept
 /// the same rows.
-pub(super) fn is_scope(text: &str) -> bool {
+pub(crate) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_BYTES && text.chars().all(is_printable)
 }
 

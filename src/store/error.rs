@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     Schema { sqlstate: String, detail: String },
     #[error("the database user lacks a privilege (SQLSTATE 42501); run `outboxd check`")]
     Permission,
+    /// Our own SQL refused and said what to do. Among what the daemon and `migrate` run only a migration does, in
+    /// sentences that hold no row's content.
+    #[error("{message}. {hint} (SQLSTATE {sqlstate})")]
+    Refused { sqlstate: String, message: String, hint: String },
     #[error("SQLSTATE {sqlstate}")]
     Other { sqlstate: String },
     /// The answer has columns that we cannot read: the statement's file and its reader disagree.
@@ -90,6 +94,9 @@ pub(crate) enum Unavailable {
     TooManyConnections,
     #[error("it is out of disk, memory or another resource")]
     OutOfResources,
+    /// PgBouncer's answer to start-up settings and to statements that another of its connections has prepared.
+    #[error("what answers is a pooler that keeps no session: set database.prepared_statements = false")]
+    Pooler,
     #[error("the connection was lost")]
     Closed,
     #[error("every connection of our pool is in use")]
@@ -111,6 +118,7 @@ impl Kind {
             Kind::Timeout { .. } => "timeout",
             Kind::Schema { .. } => "schema",
             Kind::Permission => "permission",
+            Kind::Refused { .. } => "refused",
             Kind::Other { .. } => "other",
             Kind::Unreadable { .. } => "unreadable",
             Kind::Damaged(_) => "damaged",
@@ -126,6 +134,14 @@ impl Kind {
     /// `waited` is how long the caller has been waiting when a timeout of the server strikes.
     pub(super) fn of(error: &tokio_postgres::Error, waited: Duration) -> Kind {
         if let Some(db) = error.as_db_error() {
+            // A class that Postgres leaves to its users, and that is ours.
+            if db.code().code().starts_with("OD") {
+                return Kind::Refused {
+                    sqlstate: db.code().code().to_owned(),
+                    message: db.message().to_owned(),
+                    hint: db.hint().unwrap_or_default().to_owned(),
+                };
+            }
             return Kind::of_sqlstate(db.code(), db.message(), waited);
         }
         if error.is_closed() {
@@ -170,6 +186,7 @@ impl Kind {
             "42P01" | "42703" | "42883" | "42704" | "3F000" | "42804" => {
                 Kind::Schema { sqlstate: code.to_owned(), detail: message.to_owned() }
             }
+            "08P01" => Kind::Unavailable(Unavailable::Pooler),
             "3D000" => Kind::Unavailable(Unavailable::NoSuchDatabase),
             "53300" | "53400" => Kind::Unavailable(Unavailable::TooManyConnections),
             "57P01" | "57P02" | "57P03" | "57P05" => Kind::Unavailable(Unavailable::Restarting),

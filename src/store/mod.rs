@@ -7,8 +7,8 @@ mod demo;
 mod dsn;
 mod error;
 mod import;
-#[cfg_attr(not(test), allow(dead_code))]
 mod inbox;
+mod inspect;
 mod migrate;
 mod preflight;
 mod settle;
@@ -26,11 +26,9 @@ use tokio_postgres::Row as Answer;
 pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::DemoRows;
-pub(crate) use error::Damage;
-pub(crate) use error::{Kind, StoreError};
+pub(crate) use error::{Damage, Kind, StoreError};
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
-#[allow(unused_imports)]
-pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Swept};
+pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};

@@ -60,6 +60,8 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    read_sealed = "outbox/read_sealed" (INT8, TEXT);
+    read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
     accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
     compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);

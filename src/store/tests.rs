@@ -6,13 +6,15 @@ mod composed;
 mod door;
 mod encryption;
 mod inbox;
+mod inbox_plans;
 mod plans;
 mod processing;
 mod schema;
 mod settling;
 mod sweeping;
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -56,10 +58,15 @@ fn cluster() -> &'static Throwaway {
 }
 
 fn psql(cluster: &Throwaway, database: &str, sql: &str) {
-    let output = Command::new(cluster.programs().join("psql"))
-        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &cluster.url(database), "-c", sql])
-        .output()
+    // All our SQL together is more than one argument may be.
+    let mut child = Command::new(cluster.programs().join("psql"))
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &cluster.url(database), "-f", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("psql is beside the server");
+    child.stdin.take().expect("it is piped").write_all(sql.as_bytes()).expect("psql reads");
+    let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -32,11 +32,14 @@ const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
+const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
+const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
 const READY: &str = "outboxd_ready";
 const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
 const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
 const RECEIVING_CONNECTIONS: &str = "outboxd_receiving_connections";
 const CONNECTIONS_CLOSED: &str = "outboxd_receiving_connections_closed_total";
+const INBOX_DAMAGED: &str = "outboxd_inbox_damaged_rows";
 const BUILD_INFO: &str = "outboxd_build_info";
 
 /// Makes the process-wide recorder. Called once, before the first metric moves.
@@ -85,10 +88,13 @@ fn describe() {
     describe_histogram!(RECEIVED_DURATION, Unit::Seconds, "Time from a request's head to its answer.");
     describe_gauge!(RECEIVING_CONNECTIONS, count, "Connections to `outboxd receive`.");
     describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
+    describe_gauge!(INBOX_DAMAGED, count, "Stored notifications that the latest sweep found damaged.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
+    describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
+    describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
     describe_gauge!(READY, count, "1 while /readyz is green.");
     describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
@@ -192,6 +198,18 @@ pub(crate) fn receive_turned_away() {
 /// It had kept us waiting longest when another needed its place.
 pub(crate) fn receive_made_room() {
     counter!(CONNECTIONS_CLOSED, "reason" => "made_room").increment(1);
+}
+
+pub(crate) fn inbox_damaged(rows: u64) {
+    gauge!(INBOX_DAMAGED).set(rows as f64);
+}
+
+pub(crate) fn sealing_request(result: &'static str) {
+    counter!(SEALING_REQUESTS, "result" => result).increment(1);
+}
+
+pub(crate) fn sealed(kind: &'static str) {
+    counter!(SEALED_ITEMS, "kind" => kind).increment(1);
 }
 
 pub(crate) fn ready(ready: bool) {

@@ -16,6 +16,7 @@ import adcp.signing.jwks
 from adcp.decisioning import PgTaskRegistry
 from adcp.decisioning.pg import PgTaskWebhookOutbox
 from adcp.decisioning.task_registry import TaskWebhookAuthentication
+from adcp.decisioning.types import AdcpError
 from adcp.webhook_sender import ScopePermanentlyUnknown, WebhookSender, WebhookSenderResolution
 from channel import Command
 from psycopg_pool import AsyncConnectionPool
@@ -133,6 +134,48 @@ class Seller:
             await self.registry.complete(task_id, result or {"media_buy_id": "mb_1"})
         return {"task_id": task_id, "body": base64.b64encode(await self._sealed_body(task_id)).decode()}
 
+    async def register(self, tasks: list[dict[str, Any]]) -> list[str]:
+        """Issues every task and leaves it open; answers their ids."""
+        return [await self._register(**task) for task in tasks]
+
+    async def _register(
+        self,
+        url: str,
+        operation_id: str,
+        account_id: str = "acc_1",
+        task_type: str = "create_media_buy",
+        token: str | None = None,
+        authentication: list[str] | None = None,
+    ) -> str:
+        return await self.registry.issue(
+            account_id=account_id,
+            task_type=task_type,
+            webhook_url=url,
+            webhook_operation_id=operation_id,
+            webhook_token=token,
+            webhook_authentication=TaskWebhookAuthentication(*authentication) if authentication else None,
+        )
+
+    async def complete(self, task_id: str) -> None:
+        """Ends a task that is there already, whoever sealed its registration."""
+        await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
+
+    async def open_registration(self, task: dict[str, str], sealed: str, nonce: str) -> list[Any]:
+        """What the SDK reads in a registration: URL, operation id, token, credentials, scope."""
+        url, operation_id, token, authentication, scope = self.outbox._open_registration_with_scope(
+            account_id=task["account_id"],
+            task_id=task["task_id"],
+            task_type=task["task_type"],
+            encrypted_registration=base64.b64decode(sealed),
+            nonce=base64.b64decode(nonce),
+        )
+        credentials = [authentication.scheme, authentication.credentials] if authentication else None
+        return [url, operation_id, token, credentials, scope]
+
+    async def sealed_body(self, task_id: str) -> str:
+        """What the SDK reads in the outbox row of a task."""
+        return base64.b64encode(await self._sealed_body(task_id)).decode()
+
     async def _sealed_body(self, task_id: str) -> bytes:
         """What a receiver must get, read back from the row through the SDK's own envelope code."""
         async with self.pool.connection() as connection:
@@ -183,13 +226,91 @@ class Seller:
         return await claimed
 
 
+class Tasks:
+    """A task registry of the SDK on a schema of its own or of somebody else's, driven by lists of operations.
+
+    Operations name tasks by number; the ids that this side issued are answered, and others' are told with the operations.
+    """
+
+    def __init__(self) -> None:
+        self.pool: AsyncConnectionPool
+        self.registry: PgTaskRegistry
+        self.events: list[str] = []
+
+    async def open(self, dsn: str, key: str, schema: str, signing: dict[str, str]) -> None:
+        async def choose(connection: Any) -> None:
+            await connection.execute(f"SET search_path = {schema}")
+            await connection.commit()
+
+        self.pool = AsyncConnectionPool(dsn, min_size=1, max_size=1, open=False, configure=choose)
+        await self.pool.open()
+        outbox = PgTaskWebhookOutbox(
+            pool=self.pool,
+            sender=sender_from(signing),
+            encryption_key=bytes.fromhex(key),
+            delivery_retry_horizon_seconds=86_400,
+        )
+        self.registry = PgTaskRegistry(pool=self.pool, task_webhook_outbox=outbox)
+        self.registry.add_lifecycle_observer(lambda event, **_task: self.events.append(event))
+        await self.registry.create_schema()
+        await outbox.create_schema()
+
+    async def apply(self, operations: list[dict[str, Any]], ids: dict[str, str]) -> list[Any]:
+        return [await self._apply(operation, ids) for operation in operations]
+
+    async def _apply(self, operation: dict[str, Any], ids: dict[str, str]) -> Any:
+        """What came of it: an id, a record, a page, the event that it caused, or the SQLSTATE that stands for the error."""
+        self.events.clear()
+        task_id = ids.get(str(operation.get("task")), "task_unknown")
+        try:
+            match operation["do"]:
+                case "issue":
+                    issued = await self.registry.issue(**operation["arguments"])
+                    ids[str(operation["task"])] = issued
+                    return {"id": issued}
+                case "progress":
+                    await self.registry.update_progress(task_id, operation["document"])
+                case "complete":
+                    await self.registry.complete(task_id, operation["document"])
+                case "fail":
+                    await self.registry.fail(task_id, operation["document"])
+                case "discard":
+                    await self.registry.discard(task_id)
+                case "get":
+                    record = await self.registry.get(task_id, expected_account_id=operation["account"])
+                    return {"record": record}
+                case "list":
+                    return {"page": await self.registry.list(**operation["arguments"])}
+        except ValueError as error:
+            return {"error": next(state for text, state in REFUSALS.items() if text in str(error))}
+        except AdcpError as error:
+            return {"error": "OD016", "field": error.field}
+        return {"events": list(self.events)}
+
+
+# What the registry's errors say, and the SQLSTATE under which our functions say it.
+REFUSALS = {
+    "not found": "OD001",
+    "already completed with a different result": "OD002",
+    "already failed with a different error": "OD003",
+    "already in terminal state": "OD004",
+    "account_id must be": "OD010",
+}
+
+
 def commands() -> dict[str, Command]:
-    seller = Seller()
+    seller, tasks = Seller(), Tasks()
     return {
         "open": seller.open,
         "issue": seller.issue,
         "emit": seller.emit,
+        "register": seller.register,
+        "complete": seller.complete,
+        "open_registration": seller.open_registration,
+        "sealed_body": seller.sealed_body,
         "work": seller.work,
         "rest": seller.rest,
         "claim_and_hang": seller.claim_and_hang,
+        "open_tasks": tasks.open,
+        "apply": tasks.apply,
     }

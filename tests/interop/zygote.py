@@ -13,10 +13,11 @@ import signal
 import sys
 
 import receiver
+import registry
 import seller
 from channel import converse
 
-ROLES = {"receiver": receiver.commands, "seller": seller.commands}
+ROLES = {"receiver": receiver.commands, "registry": registry.commands, "seller": seller.commands}
 
 
 def main() -> None:

@@ -124,8 +124,9 @@ fn payload(event: &str) -> String {
     let before = format!(
         r#"{{"change_sha256":"{a}","event_id":"{event}","job_count":1,"lifecycle_binding_sha256":"{b}","lifecycle_sha256":"{c}","#
     );
-    let after = format!(
-        r#""plan_id":"p","schema":"blun.cms-source-terminal-notification.v1","site_id":"site","source_sequence":98765432109876543210,"terminal_status":"published","website_version":"v"}}"#
+    let after = concat!(
+        r#""plan_id":"p","schema":"blun.cms-source-terminal-notification.v1","site_id":"site","#,
+        r#""source_sequence":98765432109876543210,"terminal_status":"published","website_version":"v"}"#
     );
     let id = sha256(&format!("{before}{after}"));
     format!(r#"{before}"notification_id":"terminal-{id}",{after}"#)

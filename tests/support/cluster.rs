@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
@@ -58,11 +58,16 @@ async fn clone_template(name: &str) {
     admin.lock().await.batch_execute(&statement).await.expect("the template is idle");
 }
 
-fn migrate(url: &str) {
-    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+/// `outboxd migrate`, whatever it comes to.
+pub fn migrating(url: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outboxd"))
         .args(["migrate", "--set", &format!("database.url={url}")])
         .output()
-        .expect("the binary runs");
+        .expect("the binary runs")
+}
+
+fn migrate(url: &str) {
+    let output = migrating(url);
     assert!(output.status.success(), "migrate failed: {}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -101,6 +101,13 @@ impl Daemon {
         }
     }
 
+    /// Bytes of memory that it holds now.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
     pub fn is_running(&self) -> bool {
         self.exit.borrow().is_none()
     }

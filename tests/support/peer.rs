@@ -35,6 +35,11 @@ impl Peer {
         Peer::start("receiver").await
     }
 
+    /// The SDK's registry of agents and its store of proposals.
+    pub async fn registry() -> Peer {
+        Peer::start("registry").await
+    }
+
     async fn start(role: &'static str) -> Peer {
         let directory = TempDir::new().expect("the temp directory takes another");
         let socket = directory.path().join("peer");

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::crowd::Turn;
+use super::wire::Allowance;
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,7 @@ pub(crate) enum BodyError {
     #[error("the body ended early")]
     Short,
     #[error("the body is larger than allowed")]
+    #[allow(dead_code)] // for profiles that bound a body without a declared length
     TooLarge,
     #[error("the body did not come in time")]
     Late,
@@ -29,6 +31,7 @@ pub(crate) struct Body {
     pub(super) turn: Arc<Turn>,
     pub(super) timeout: Duration,
     pub(super) memory: Arc<Semaphore>,
+    pub(super) allowance: Allowance,
 }
 
 /// Bytes that count against the memory for bodies for as long as they are held.
@@ -45,6 +48,7 @@ impl std::ops::Deref for Held {
     }
 }
 
+#[allow(dead_code)] // `all` is for profiles that take bodies without a declared length
 impl Body {
     /// What the sender declared, by Content-Length.
     pub(crate) fn declared(&self) -> Option<u64> {
@@ -85,6 +89,7 @@ impl Body {
                 if let Some(data) = frame.data_ref() {
                     // A frame that goes beyond is counted, and looked at no further.
                     bytes.extend_from_slice(data);
+                    self.allowance.refund(data.len());
                 }
                 if enough(bytes.len()) {
                     break;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -18,10 +18,11 @@ use tokio::time::Instant;
 
 use super::body::Body;
 use super::crowd::Guest;
+use super::heads::{Follower, Heads, Lengths};
 use super::listener::Stream;
 use super::wire::{Allowance, Wire};
 use super::{Arrival, Server};
-use crate::daemon::Phase;
+use crate::deliver::Phase;
 use crate::telemetry::metrics;
 
 /// All of a request's head. More than any real one; less than what 1,000 attackers could fill memory with.
@@ -34,13 +35,14 @@ const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// Streams that were reset before we took them up, and streams that we reset for errors, before the connection goes.
 const RESET_STREAMS: usize = 20;
-/// What a connection may send for one answer: two heads and the bodies of all streams, and then some.
-const ALLOWANCE: u64 = 32 << 20;
+/// What a connection may send for one answer, bodies that are read aside: the heads of all streams, twice.
+const ALLOWANCE: u64 = 2 << 20;
 
 struct Service {
     server: Arc<Server>,
     guest: Arc<Guest>,
     allowance: Allowance,
+    heads: Heads,
     peer: Option<IpAddr>,
     tls: bool,
     activity: watch::Sender<Activity>,
@@ -73,6 +75,7 @@ async fn speak(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server>) {
         server: server.clone(),
         guest: guest.clone(),
         allowance: Allowance::new(ALLOWANCE),
+        heads: Heads::default(),
         peer: stream.address(),
         tls: server.tls.is_some(),
         activity: watch::Sender::new(Activity { under_way: 0, since: Instant::now() }),
@@ -90,7 +93,8 @@ async fn speak(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server>) {
 
 async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, service: Service) {
     let service = Arc::new(service);
-    let io = TokioIo::new(Wire::new(stream, service.allowance.clone()));
+    let follower = Follower::new(service.heads.clone());
+    let io = TokioIo::new(Wire::new(stream, service.allowance.clone(), Some(follower)));
     let (limits, phases) = (service.server.limits.clone(), service.server.phases.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -111,7 +115,7 @@ async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, service: Service) {
 
 async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, service: Service) {
     let service = Arc::new(service);
-    let io = TokioIo::new(Wire::new(stream, service.allowance.clone()));
+    let io = TokioIo::new(Wire::new(stream, service.allowance.clone(), None));
     let (limits, phases) = (service.server.limits.clone(), service.server.phases.clone());
     let served = service.clone();
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -161,7 +165,7 @@ impl Service {
     }
 
     /// TLS that ended here, or at a proxy that is trusted to say so in the one way we listen to.
-    fn arrival(&self, request: &Request<Incoming>) -> Arrival {
+    fn arrival(&self, request: &Request<Incoming>, lengths: Lengths) -> Arrival {
         let trusted = &self.server.trusted;
         let believed = match self.peer {
             Some(address) => trusted.networks.iter().any(|network| network.contains(&address)),
@@ -170,7 +174,7 @@ impl Service {
         let mut said = request.headers().get_all("x-forwarded-proto").iter();
         let says_https = said.next().is_some_and(|proto| proto.as_bytes().eq_ignore_ascii_case(b"https"));
         let secure = self.tls || (believed && says_https && said.next().is_none());
-        Arrival { peer: self.peer, secure }
+        Arrival { peer: self.peer, secure, repeated_length: lengths.repeated }
     }
 }
 
@@ -188,12 +192,22 @@ async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<htt
     let began = Instant::now();
     let _under_way = service.begin();
     let turn = Arc::new(service.guest.serve());
-    let arrival = service.arrival(&request);
+    let lengths = service.heads.next();
+    let arrival = service.arrival(&request, lengths);
     let (head, incoming) = request.into_parts();
     let server = &service.server;
-    let body =
-        Body { incoming, turn: turn.clone(), timeout: server.limits.body_timeout, memory: server.memory.clone() };
-    let reply = server.profile.answer(&head, arrival, body).await;
+    let body = Body {
+        incoming,
+        turn: turn.clone(),
+        timeout: server.limits.body_timeout,
+        memory: server.memory.clone(),
+        allowance: service.allowance.clone(),
+    };
+    let mut reply = server.profile.answer(&head, arrival, body).await;
+    if lengths.last {
+        // Heads behind this body would go by unseen.
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     service.allowance.renew();
     metrics::receive_answered(reply.status().as_u16(), began.elapsed());
     Ok(reply)

@@ -4,6 +4,7 @@
 mod body;
 mod connection;
 mod crowd;
+mod heads;
 mod listener;
 mod tls;
 mod wire;
@@ -15,13 +16,13 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, BodyError};
 pub(crate) use listener::Listener;
 pub(crate) use tls::{Certificate, CertificateError};
 
 use super::Profile;
 use crate::config::{Receive, Trusted};
-use crate::daemon::{Phase, Phases};
+use crate::deliver::{Phase, Phases};
 use crate::telemetry::metrics;
 use crowd::Crowd;
 
@@ -35,6 +36,8 @@ pub(crate) struct Arrival {
     pub(crate) peer: Option<IpAddr>,
     /// It came by TLS: to this listener, or to a proxy that is trusted to say so.
     pub(crate) secure: bool,
+    /// Content-Length stood there more than once with one value, which the head does not show.
+    pub(crate) repeated_length: bool,
 }
 
 #[derive(Debug, Clone)]

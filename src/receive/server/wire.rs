@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::heads::Follower;
+
 /// How long a sender that has been answered may go on before the connection is reset under it.
 const LINGER: Duration = Duration::from_secs(2);
 /// How much of what it goes on sending is read; a closed connection with unread bytes would lose it our answer.
@@ -34,6 +36,13 @@ impl Allowance {
         self.used.store(0, Ordering::Relaxed);
     }
 
+    /// Bytes of a body that somebody asked for, and that have bounds of their own.
+    pub(super) fn refund(&self, bytes: usize) {
+        let less = |used: u64| Some(used.saturating_sub(bytes as u64));
+        // It always has a new value, so that it cannot fail.
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     fn uses_up(&self, bytes: usize) -> bool {
         self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 > self.most
     }
@@ -42,6 +51,8 @@ impl Allowance {
 pub(super) struct Wire<S> {
     stream: S,
     allowance: Allowance,
+    /// For HTTP/1.1.
+    follower: Option<Follower>,
     closing: Option<Closing>,
 }
 
@@ -52,8 +63,8 @@ struct Closing {
 }
 
 impl<S> Wire<S> {
-    pub(super) fn new(stream: S, allowance: Allowance) -> Wire<S> {
-        Wire { stream, allowance, closing: None }
+    pub(super) fn new(stream: S, allowance: Allowance, follower: Option<Follower>) -> Wire<S> {
+        Wire { stream, allowance, follower, closing: None }
     }
 }
 
@@ -61,7 +72,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        if self.allowance.uses_up(buf.filled().len() - before) {
+        let new = &buf.filled()[before..];
+        if let Some(follower) = &mut self.follower {
+            follower.follow(new);
+        }
+        if self.allowance.uses_up(new.len()) {
             return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
         }
         Poll::Ready(Ok(()))

@@ -356,7 +356,9 @@ impl Parser<'_> {
         }
         match char::from_u32(code) {
             Some(char) => out.extend(char.encode_utf8(&mut [0; 4]).as_bytes()),
-            None => out.extend([0xE0 | (code >> 12) as u8, 0x80 | (code >> 6 & 0x3F) as u8, 0x80 | (code & 0x3F) as u8]),
+            None => {
+                out.extend([0xE0 | (code >> 12) as u8, 0x80 | (code >> 6 & 0x3F) as u8, 0x80 | (code & 0x3F) as u8])
+            }
         }
         Ok(())
     }
@@ -426,9 +428,37 @@ mod tests {
         assert!(parse("9".repeat(4300).as_bytes()).is_ok());
         assert!(parse("9".repeat(4301).as_bytes()).is_err());
         for bad in [
-            "", " ", "01", "-01", "+1", "1.", ".5", "-", "1e", "1e+", "NaN", "Infinity", "-Infinity", "nul", "[1,]",
-            "{\"a\":1,}", "{a:1}", "'a'", "1 2", "\"\\x\"", "\"\\u12g4\"", "\"\t\"", "\"", "[1", "{\"a\"", "\u{feff}1",
-            "1\0", "/**/1", "\u{a0}1", "{\"a\" 1}", "\"\\u+123\"",
+            "",
+            " ",
+            "01",
+            "-01",
+            "+1",
+            "1.",
+            ".5",
+            "-",
+            "1e",
+            "1e+",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "nul",
+            "[1,]",
+            "{\"a\":1,}",
+            "{a:1}",
+            "'a'",
+            "1 2",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\t\"",
+            "\"",
+            "[1",
+            "{\"a\"",
+            "\u{feff}1",
+            "1\0",
+            "/**/1",
+            "\u{a0}1",
+            "{\"a\" 1}",
+            "\"\\u+123\"",
         ] {
             assert_eq!(parse(bad.as_bytes()), Err(NotJson), "{bad}");
         }

@@ -21,6 +21,7 @@ pub(super) struct Head<'a> {
     pub(super) query: Option<&'a str>,
     pub(super) headers: &'a HeaderMap,
     pub(super) secure: bool,
+    pub(super) repeated_length: bool,
 }
 
 pub(super) struct Rules {
@@ -93,6 +94,7 @@ impl Rules {
         require(head.secure || !self.require_https, Refusal::HttpsRequired)?;
         require(head.query.is_none_or(str::is_empty), Refusal::QueryRejected)?;
         require(!is_framed(head.headers), Refusal::FramingInvalid)?;
+        require(!head.repeated_length, Refusal::HeadersInvalid)?;
         Fields::check(head.headers)
     }
 }

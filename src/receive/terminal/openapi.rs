@@ -1,9 +1,7 @@
 //! The same capabilities for tools that read OpenAPI 3.1. It names no server: where we are reached is no part of it.
 
 use super::canonical::Value;
-use super::capabilities::{
-    OPENAPI_DOCUMENT_SCHEMA, Operation, PRECONDITION, texts,
-};
+use super::capabilities::{OPENAPI_DOCUMENT_SCHEMA, Operation, PRECONDITION, texts};
 use super::notification::TERMINAL_STATUSES;
 use super::report::{ACK_SCHEMA, ERROR_SCHEMA, PROCESSING_STATUSES, Refusal};
 use super::worker::Worker;
@@ -111,12 +109,7 @@ fn parameters(of: Operation) -> Vec<Value> {
     }
     let parameter = |name: &str| {
         let schema = if name.to_ascii_lowercase().ends_with("sha256") { sha256() } else { text() };
-        Value::from([
-            ("name", name.into()),
-            ("in", "header".into()),
-            ("required", true.into()),
-            ("schema", schema),
-        ])
+        Value::from([("name", name.into()), ("in", "header".into()), ("required", true.into()), ("schema", schema)])
     };
     names.into_iter().map(parameter).collect()
 }
@@ -219,13 +212,10 @@ fn field(name: &str, schema: &str) -> Value {
         "status" if schema == ACK_SCHEMA => constant("accepted"),
         "status" if schema == ERROR_SCHEMA => constant("BLOCK"),
         "status" => one_of(&["ok", "blocked", "ready", "not_ready"]),
-        "event_id" | "site_id" | "plan_id" | "website_version" => Value::from([
-            ("type", "string".into()),
-            ("pattern", "^[A-Za-z0-9_.:-]{1,256}$".into()),
-        ]),
-        "notification_id" => {
-            Value::from([("type", "string".into()), ("pattern", "^terminal-[0-9a-f]{64}$".into())])
+        "event_id" | "site_id" | "plan_id" | "website_version" => {
+            Value::from([("type", "string".into()), ("pattern", "^[A-Za-z0-9_.:-]{1,256}$".into())])
         }
+        "notification_id" => Value::from([("type", "string".into()), ("pattern", "^terminal-[0-9a-f]{64}$".into())]),
         "source_sequence" | "job_count" | "max_attempts" => count(1),
         "attempts" => count(0),
         "received" | "processing_due" | "expired_leases" | "failed" => optional(count(0)),

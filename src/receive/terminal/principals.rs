@@ -28,7 +28,10 @@ type Digest = [u8; 32];
 /// Whom a token stands for. An entry with a slip in it takes out its own token and no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
-    Principal { scope: String, site_id: String },
+    Principal {
+        scope: String,
+        site_id: String,
+    },
     /// The entry says nobody: ours to mend, and the sender's to try again.
     Unsaid,
     /// What it says is no principal.
@@ -74,7 +77,7 @@ impl Credentials {
         Ok(credentials)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Credentials, String> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Credentials, String> {
         // serde's sentence may quote what it stumbled over; where that was is all that is needed.
         let file: File = serde_json::from_slice(bytes)
             .map_err(|error| format!("is not what is expected, at line {} column {}", error.line(), error.column()))?;
@@ -108,9 +111,10 @@ impl Credentials {
 
 fn judge(principal: Option<Value>) -> Known {
     let Some(principal) = principal else { return Known::Unsaid };
-    let Some(members) = principal.as_object().filter(|members| {
-        members.len() == FIELDS.len() && FIELDS.iter().all(|field| members.contains_key(*field))
-    }) else {
+    let Some(members) = principal
+        .as_object()
+        .filter(|members| members.len() == FIELDS.len() && FIELDS.iter().all(|field| members.contains_key(*field)))
+    else {
         return Known::NoPrincipal;
     };
     let text = |name: &str| members[name].as_str();

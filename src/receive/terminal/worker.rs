@@ -16,14 +16,8 @@ pub(crate) enum Worker {
 }
 
 impl Worker {
-    pub(super) const ALL: [Worker; 6] = [
-        Worker::Unmanaged,
-        Worker::Starting,
-        Worker::Running,
-        Worker::Stopping,
-        Worker::Stopped,
-        Worker::Failed,
-    ];
+    pub(super) const ALL: [Worker; 6] =
+        [Worker::Unmanaged, Worker::Starting, Worker::Running, Worker::Stopping, Worker::Stopped, Worker::Failed];
 
     pub(super) fn name(self) -> &'static str {
         match self {

@@ -37,6 +37,8 @@ async fn every_function_is_in_the_reference_and_prepares_with_its_types() {
     assert!(functions.len() >= 11, "{}", functions.len());
     for function in functions {
         let (name, arguments): (String, String) = (function.get(0), function.get(1));
+        // The reference spells the type as everybody types it.
+        let arguments = arguments.replace("timestamp with time zone", "timestamptz");
         let types: Vec<String> = function.get(2);
         let signature: String = function.get(3);
         let section = reference.split(&format!("`outboxd.{name}(")).nth(1);
@@ -66,4 +68,18 @@ fn every_sqlstate_that_a_function_raises_is_in_the_reference() {
         }
     }
     assert_eq!(raised, documented);
+}
+
+#[tokio::test]
+async fn the_types_that_are_listed_are_those_that_are_accepted() {
+    let database = Database::new().await;
+    let types = database.client.query("select task_type from outboxd.task_types()", &[]).await.expect("it lists");
+    assert_eq!(types.len(), 38);
+    for row in types {
+        let check = "select outboxd._check_reportable('task_1', $1)";
+        database.client.query(check, &[&row.get::<_, String>(0)]).await.expect("it is accepted");
+    }
+    let body = "select count(*) from regexp_matches((select prosrc from pg_proc where proname = '_check_reportable'), \
+                '''[a-z]+_[a-z_]+''', 'g')";
+    assert_eq!(database.value::<i64>(body, &[]).await, 39, "the types, and the one that is named again");
 }
