@@ -3,12 +3,19 @@
 -- Guard: it touches no notification, only the quarantine; a row that changes meanwhile is judged as of the statement's
 -- start, and again by the next sweep. Work without a receipt, which the foreign key forbids, is looked for as well.
 
-with chunk as materialized (
-    select notification_id, damage
-      from cms_terminal_notifications
+with ids as materialized (
+    select notification_id
+      from cms_terminal_notification_inbox
      where notification_id > $1::text
      order by notification_id
      limit $2::bigint
+),
+-- Each row by itself: joined as a whole, the planner would walk all work from its beginning.
+chunk as materialized (
+    select ids.notification_id, judged.damage
+      from ids,
+           lateral (select n.damage from cms_terminal_notifications as n
+                     where n.notification_id = ids.notification_id offset 0) as judged
 ),
 judged as (
     select notification_id, damage
@@ -17,8 +24,8 @@ judged as (
     select p.notification_id, 'processing_state_invalid'
       from cms_terminal_notification_processing as p
      where p.notification_id > $1::text
-       and (p.notification_id <= (select max(notification_id) from chunk)
-            or (select count(*) from chunk) < $2::bigint)
+       -- Up to the chunk's end, or behind it all at the last; every character of an id is below the tilde.
+       and p.notification_id <= (select case when count(*) < $2::bigint then '~' else max(notification_id) end from chunk)
        and not exists (select from cms_terminal_notification_inbox as i where i.notification_id = p.notification_id)
 ),
 marked as (

@@ -6,37 +6,61 @@
 -- row at a time, and named in the quarantine.
 -- Needs: CREATE on the schema; CREATE on the database where schema outboxd is missing.
 
--- Whether a receipt is what its payload says: the canonical form's shape, the fields, the derived id, the digest. A
--- lawful payload is ASCII without backslashes or quotes inside values, so that text operations decide it exactly; the
--- detour over "escape" makes bytes of any other text too, and is immutable, which convert_to is not.
+-- Whether a receipt is what its payload says: the canonical form with its twelve fields, the derived id, the digest. No
+-- value of a lawful payload holds a quote, so that its quotes divide it, and it is lawful if and only if putting the
+-- values together anew gives it back. One regular expression for it all is thirty times slower: Postgres builds its
+-- automaton afresh for every row. The detour over "escape" makes bytes of any text, and is immutable, which convert_to
+-- is not.
 create or replace function cms_terminal_notification_bound(
     notification_id text, event_id text, site_id text, terminal_status text, payload_sha256 text, payload_json text
 ) returns boolean
-    language sql immutable
+    language plpgsql immutable
 as $$
-    select coalesce(
-        octet_length(payload_json) <= 16384
-        and payload_json ~ ('^\{"change_sha256":"[0-9a-f]{64}","event_id":"[A-Za-z0-9_.:-]+","job_count":[1-9][0-9]*,'
-            || '"lifecycle_binding_sha256":"[0-9a-f]{64}","lifecycle_sha256":(?:null|"[0-9a-f]{64}"),'
-            || '"notification_id":"terminal-[0-9a-f]{64}","plan_id":"[A-Za-z0-9_.:-]+",'
-            || '"schema":"blun\.cms-source-terminal-notification\.v1","site_id":"[A-Za-z0-9_.:-]+",'
-            || '"source_sequence":[1-9][0-9]*,"terminal_status":"(?:cancelled|deleted|deletion_failed|localization_failed'
-            || '|publication_blocked|publication_failed|published|superseded)","website_version":"[A-Za-z0-9_.:-]+"\}$')
-        and strpos(payload_json, ',"notification_id":"' || notification_id || '",') > 0
-        and strpos(payload_json, ',"event_id":"' || event_id || '",') > 0
-        and strpos(payload_json, ',"site_id":"' || site_id || '",') > 0
-        and strpos(payload_json, ',"terminal_status":"' || terminal_status || '",') > 0
-        and length(event_id) <= 256
-        and length(site_id) <= 256
-        and length(split_part(split_part(payload_json, '"plan_id":"', 2), '"', 1)) <= 256
-        and length(split_part(split_part(payload_json, '"website_version":"', 2), '"', 1)) <= 256
-        and length(split_part(split_part(payload_json, '"job_count":', 2), ',', 1)) <= 4300
-        and length(split_part(split_part(payload_json, '"source_sequence":', 2), ',', 1)) <= 4300
-        and (strpos(payload_json, '"lifecycle_sha256":null') > 0) = (terminal_status in ('cancelled', 'superseded'))
-        and payload_sha256 = encode(sha256(decode(replace(payload_json, '\', '\\'), 'escape')), 'hex')
-        and notification_id = 'terminal-' || encode(sha256(decode(
-            replace(payload_json, '"notification_id":"' || notification_id || '",', ''), 'escape')), 'hex'),
-        false)
+declare
+    part text[] := string_to_array(payload_json, '"');
+    -- Where there is no lifecycle, what follows it comes two quotes earlier.
+    ended boolean := terminal_status not in ('cancelled', 'superseded');
+    shift integer := case when ended then 2 else 0 end;
+    job_count text;
+    source_sequence text;
+    before text;
+    after text;
+begin
+    job_count := substr(part[11], 2, length(part[11]) - 2);
+    source_sequence := substr(part[35 + shift], 2, length(part[35 + shift]) - 2);
+    before := '{"change_sha256":"' || part[4] || '","event_id":"' || event_id || '","job_count":' || job_count
+           || ',"lifecycle_binding_sha256":"' || part[14] || '","lifecycle_sha256":'
+           || case when ended then '"' || part[18] || '",' else 'null,' end;
+    after := '"plan_id":"' || part[24 + shift] || '","schema":"blun.cms-source-terminal-notification.v1","site_id":"'
+          || site_id || '","source_sequence":' || source_sequence || ',"terminal_status":"' || terminal_status
+          || '","website_version":"' || part[42 + shift] || '"}';
+    return coalesce(
+        payload_json = before || '"notification_id":"' || notification_id || '",' || after
+        and octet_length(payload_json) <= 16384
+        and terminal_status in ('cancelled', 'deleted', 'deletion_failed', 'localization_failed', 'publication_blocked',
+                                'publication_failed', 'published', 'superseded')
+        and part[4] || part[14] || case when ended then part[18] else '' end !~ '[^0-9a-f]'
+        and length(part[4]) = 64
+        and length(part[14]) = 64
+        and (not ended or length(part[18]) = 64)
+        and event_id || site_id || part[24 + shift] || part[42 + shift] !~ '[^A-Za-z0-9_.:-]'
+        and length(event_id) between 1 and 256
+        and length(site_id) between 1 and 256
+        and length(part[24 + shift]) between 1 and 256
+        and length(part[42 + shift]) between 1 and 256
+        and job_count || source_sequence !~ '[^0-9]'
+        and left(job_count, 1) <> '0'
+        and left(source_sequence, 1) <> '0'
+        and length(job_count) between 1 and 4300
+        and length(source_sequence) between 1 and 4300
+        and notification_id = 'terminal-' || encode(sha256(decode(before || after, 'escape')), 'hex')
+        and payload_sha256 = encode(sha256(decode(payload_json, 'escape')), 'hex'),
+        false);
+exception
+    -- What makes no bytes holds a backslash.
+    when invalid_text_representation or substring_error then
+        return false;
+end
 $$;
 
 -- Whether a row's processing state is one that the operations can produce.

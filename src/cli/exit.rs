@@ -3,6 +3,7 @@
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::deliver::SnapshotError;
+use crate::receive::import::ImportError;
 use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
@@ -86,6 +87,15 @@ impl From<StoreError> for Failure {
             Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
         };
         Failure { code, message: error.to_string() }
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Failure {
+        match error {
+            ImportError::Store(error) => error.into(),
+            other => Failure { code: DATA, message: other.to_string() },
+        }
     }
 }
 

@@ -102,7 +102,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
     match cli.command {
         Command::Run => run::run(sources),
-        Command::Receive(args) => receive::run(&args, &sources),
+        Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),

@@ -4,6 +4,8 @@
 //! [arrived](server::Arrival), and a body that is read only when, and only as far as, the profile says so.
 
 mod forward;
+pub(crate) mod import;
+mod ledger;
 pub(crate) mod server;
 mod terminal;
 mod webhook;

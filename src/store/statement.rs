@@ -81,6 +81,9 @@ statements! {
     notification_complete = "inbox/notification_complete" (TEXT);
     notification_retry = "inbox/notification_retry" (TEXT, TEXT, FLOAT8, FLOAT8);
     notification_fail = "inbox/notification_fail" (TEXT, TEXT);
+    judge_import = "inbox/judge_import" (TEXT);
+    import_notifications = "inbox/import_notifications" (TEXT);
+    compare_import = "inbox/compare_import" (TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
     find_ledger = "ledger/find_ledger" ();

@@ -6,6 +6,7 @@ mod composed;
 mod door;
 mod encryption;
 mod inbox;
+mod inbox_plans;
 mod plans;
 mod processing;
 mod schema;

@@ -16,6 +16,7 @@ mod host_agents;
 mod host_parity;
 mod host_proposals;
 mod host_tasks;
+mod import;
 mod interop;
 mod metrics;
 mod migrate;
