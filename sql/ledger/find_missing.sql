@@ -25,9 +25,9 @@ with wanted(version, kind, relation, name) as (
            (6, 'index', 'adcp_proposal_drafts', 'adcp_proposal_drafts_expires_idx'),
            (7, 'table', 'cms_terminal_notification_inbox', null),
            (7, 'table', 'cms_terminal_notification_processing', null),
-           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_waiting'),
-           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_leased'),
            (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_due'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_leased'),
+           (7, 'index', 'cms_terminal_notification_processing', 'cms_terminal_notification_processing_status'),
            (7, 'table', 'cms_terminal_notification_quarantine', null),
            (7, 'view', 'cms_terminal_notifications', null)
 )

@@ -1,4 +1,5 @@
-//! `outboxd receive`: hands over to the daemon's receiving end, or brings an older ledger into the inbox.
+//! `outboxd receive`: loads the configuration and hands over to the daemon's receiving end, shows it at work, or brings an
+//! older ledger into the inbox.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,11 @@ use crate::config::{Config, Sources};
 use crate::receive::import::{Import, Progress, Summary};
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    /// See it work, without any configuration: a throwaway Postgres, senders that repeat themselves, and a kill.
+    #[arg(long)]
+    demo: bool,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -29,6 +34,9 @@ enum Action {
 }
 
 pub(super) fn run(args: Args, sources: &Sources) -> Result<(), Failure> {
+    if args.demo {
+        return block_on(async { crate::demo::inbox::run().await.map_err(Failure::from) });
+    }
     let config = Config::load(sources)?;
     match args.action {
         None => block_on(async { crate::daemon::receive(config).await.map_err(Failure::from) }),

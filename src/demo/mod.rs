@@ -2,6 +2,7 @@
 //! binary, real Postgres, real TLS. Leaves nothing behind.
 
 mod host;
+pub(crate) mod inbox;
 mod ledger;
 pub mod postgres;
 mod receiver;
@@ -146,7 +147,7 @@ async fn stop(daemon: &mut Child) -> anyhow::Result<()> {
     let status =
         tokio::time::timeout(Duration::from_secs(30), daemon.wait()).await.context("the drain did not end")??;
     if !status.success() {
-        bail!("outboxd run ended with {status}");
+        bail!("the daemon ended with {status}");
     }
     Ok(())
 }

@@ -28,3 +28,18 @@ async fn the_demo_delivers_what_can_be_delivered_and_leaves_nothing_behind() {
     let left: Vec<_> = std::fs::read_dir(&home).expect("it is there").collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[tokio::test]
+async fn the_receivers_demo_loses_nothing_through_a_kill_and_leaves_nothing_behind() {
+    let config = Config::empty();
+    let home = config.path("tmp");
+    std::fs::create_dir(&home).expect("our directory is ours");
+    let config = config.environment("TMPDIR", home.to_str().expect("temp paths are UTF-8"));
+    let ended = Daemon::command(&config, &["receive", "--demo"]).wait_exit(Duration::from_secs(60)).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    for words in ["400 sent, 0 lost", "bytes, 0 did not", "40 of 40 refused with 409"] {
+        assert!(ended.output.contains(words), "no {words:?} in\n{}", ended.output);
+    }
+    let left: Vec<_> = std::fs::read_dir(&home).expect("it is there").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
