@@ -15,10 +15,10 @@ fn reference() -> String {
     fs::read_to_string(directory().join("README.md")).expect("the reference is in the repository")
 }
 
-/// The codes `ODxxx` in a text.
+/// The codes `ODxxx` of tasks and `OIxxx` of the inbox in a text.
 fn codes(text: &str) -> BTreeSet<String> {
     let word = |at: usize| text.get(at..at + 5).filter(|word| word.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-    text.match_indices("OD")
+    (text.match_indices("OD").chain(text.match_indices("OI")))
         .filter_map(|(at, _)| word(at))
         .filter(|word| word[2..].bytes().any(|b| b.is_ascii_digit()))
         .map(str::to_owned)
