@@ -42,8 +42,15 @@ async fn a_row_past_its_horizon_expires_when_its_attempt_failed() {
     let held = gate.clone();
     world.receiver.answer(move |_, _| Answer::status(503).when(&held));
     world.insert("/hooks", 1).await;
-    let _daemon = Daemon::start(&world.config().set("retry.base", "10ms")).await;
+    let daemon = Daemon::start(&world.config().set("retry.base", "10ms")).await;
     world.receiver.wait_for(1).await;
+    eventually("the purge that follows a start is over, so that it cannot take the row", async || {
+        match daemon.metrics().await.total(STATEMENTS, &[("statement", "outbox/purge_settled")]) {
+            0.0 => Err("not yet"),
+            _ => Ok(()),
+        }
+    })
+    .await;
     let over = "UPDATE adcp_task_webhook_outbox SET first_attempt_at = now() - interval '2 days', \
                 retry_until = now() - interval '1 day'";
     assert_eq!(world.database.execute(over, &[]).await, 1);

@@ -83,8 +83,9 @@ impl World {
         eventually_within(limit, &format!("all rows are {state}"), async || {
             let rows = self.database.rows().await;
             match rows.iter().find(|row| row.state != state) {
+                Some(other) => Err(other.to_string()),
+                None if rows.is_empty() => Err("there is no row".to_string()),
                 None => Ok(rows),
-                Some(other) => Err(other.clone()),
             }
         })
         .await
