@@ -223,7 +223,8 @@ async fn workers_at_once_take_every_notification_once_and_wait_for_nobody() {
         let (url, ending) = (db.url.clone(), ending.clone());
         tokio::spawn(async move {
             let client = connect(&url).await;
-            client.batch_execute("set lock_timeout = '1ms'").await.expect("it is set");
+            // Far beyond what growing a table takes, for which there is a lock too; the holder never lets go.
+            client.batch_execute("set lock_timeout = '5s'").await.expect("it is set");
             let mut taken = Vec::new();
             while let Some(claim) = claim(&client, &format!("worker-{n}"), 600.0).await {
                 complete(&ending, &claim).await.expect("its lease is live");
