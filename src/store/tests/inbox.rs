@@ -246,7 +246,8 @@ async fn workers_at_once_take_every_notification_once_and_wait_for_nobody() {
         let (url, ending) = (db.url.clone(), ending.clone());
         tokio::spawn(async move {
             let client = connect(&url).await;
-            client.batch_execute("set lock_timeout = '1ms'").await.expect("it is set");
+            // Far beyond what growing a table takes, for which there is a lock too; the holder never lets go.
+            client.batch_execute("set lock_timeout = '5s'").await.expect("it is set");
             let mut taken = Vec::new();
             while let Some(claim) = claim(&client, &format!("worker-{n}"), 600.0).await {
                 complete(&ending, &claim).await.expect("its lease is live");
@@ -419,4 +420,46 @@ async fn constraints_refuse_what_is_not_bound_or_not_lawful() {
     rebind(&mut largest, ":23,", &format!(":{longest},"));
     assert_eq!(largest.accept(&db).await, Accepted::Fresh);
     assert_eq!(sample.accept(&db).await, Accepted::Fresh);
+}
+
+#[tokio::test]
+async fn each_role_can_do_its_part_and_no_other() {
+    let db = inbox().await;
+    let as_role = |role: &str| {
+        let config = StoreConfig { pool_size: 1, ..config(&db.url) };
+        let store = Store::open(&config, silent()).expect("a good configuration");
+        let set = format!("set role {role}");
+        async move {
+            let client = store.door.pool.get().await.expect("a connection is free");
+            client.batch_execute(&set).await.expect("grants.sql made the role");
+            drop(client);
+            store
+        }
+    };
+    let daemon = as_role("outboxd_daemon").await;
+    let sample = Sample::new("event", "site", "1");
+    for expected in [Accepted::Fresh, Accepted::Converged] {
+        assert_eq!(daemon.accept_notification(&sample.new_notification()).await, Ok(expected));
+    }
+    assert!(daemon.read_notification("event").await.expect("it may read").is_some());
+    assert_eq!(daemon.sweep_notifications("", 10).await.expect("it may sweep").rows, 1);
+    assert_eq!(daemon.inbox_health().await.expect("it may count").received, 1);
+    let host = as_role("outboxd_host").await;
+    let refused = host.accept_notification(&sample.new_notification()).await.expect_err("hosts store nothing");
+    assert_eq!(refused.kind, Kind::Permission);
+    let client = host.door.pool.get().await.expect("a connection is free");
+    let claimed = claim(&client, "host", 600.0).await.expect("it is due");
+    complete(&client, &claimed).await.expect("it holds the lease");
+    for (role, sql) in [
+        ("outboxd_host", "select payload_json from cms_terminal_notification_inbox"),
+        ("outboxd_host", "select outboxd._sweep_leases(0)"),
+        ("outboxd_daemon", "select outboxd.claim_notification('w')"),
+        ("outboxd_daemon", "update cms_terminal_notification_inbox set site_id = 'x'"),
+        ("outboxd_reader", "select payload_json from cms_terminal_notifications"),
+        ("outboxd_reader", "select outboxd.claim_notification('w')"),
+    ] {
+        let error = db.client.batch_execute(&format!("set role {role}; {sql}")).await.expect_err(sql);
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{role}: {sql}");
+        db.run("reset role; set role outboxd_reader; select * from outboxd.notifications; reset role").await;
+    }
 }
