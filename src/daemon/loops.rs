@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::outage::{Outage, Pause};
@@ -20,6 +21,8 @@ const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
 const SKEW_STOPS: f64 = 30.0;
 const SKEW_WARNS: f64 = 5.0;
+/// A connection that lasted this long was good: the next try need not wait longer for it.
+const HEARD_LONG: Duration = Duration::from_secs(10);
 const SWEEP_ROWS: u32 = 1000;
 const SAMPLE_ROWS: u32 = 10_000;
 
@@ -29,6 +32,7 @@ pub(super) async fn claim(
     slots: Arc<Slots>,
     tools: Arc<Tools>,
     poll: Duration,
+    wake: Arc<Notify>,
     phases: Phases,
     outage: Arc<Outage>,
 ) {
@@ -58,6 +62,7 @@ pub(super) async fn claim(
                     tokio::select! {
                         () = wait(jittered(poll), &phases) => {}
                         () = slots.room_made() => {}
+                        () = wake.notified() => {}
                     }
                 }
             }
@@ -67,6 +72,24 @@ pub(super) async fn claim(
                 wait(pause.next(), &phases).await;
             }
         }
+    }
+}
+
+/// Keeps an ear open for hosts' wake-ups. Without one nothing is lost but time: the claim loop looks by itself.
+pub(super) async fn hear(store: Arc<Store>, wake: Arc<Notify>) {
+    if !store.hears() {
+        return;
+    }
+    let mut pause = Pause::default();
+    loop {
+        let began = Instant::now();
+        if let Err(error) = store.hear(&wake).await {
+            tracing::debug!(%error, "not hearing wake-ups; looking by the clock meanwhile");
+        }
+        if began.elapsed() > HEARD_LONG {
+            pause.reset();
+        }
+        tokio::time::sleep(pause.next()).await;
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
@@ -86,7 +87,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
-    let health = Arc::new(Health::new(settings.database.statement_timeout * 2 + Duration::from_secs(30), &Loop::ALL));
+    let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
+    let health = Arc::new(Health::new(silence, &Loop::ALL));
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
@@ -100,14 +102,17 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
     let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone()));
+    let wake = Arc::new(Notify::new());
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
         tools,
         settings.delivery.poll_interval,
+        wake.clone(),
         phases.clone(),
         outage.clone(),
     ));
+    tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
     tokio::spawn(loops::watchdog(health.clone()));

@@ -76,7 +76,7 @@ pub(super) fn pool(config: &StoreConfig) -> Result<Pool, OpenError> {
         .ok_or(OpenError::EmptyPool)
 }
 
-fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, rustls::ClientConfig), OpenError> {
+pub(super) fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, rustls::ClientConfig), OpenError> {
     let text = std::str::from_utf8(config.url.expose()).map_err(|_| DsnError::Malformed)?;
     let dsn = Dsn::parse(text.trim())?;
     let mut postgres: tokio_postgres::Config = dsn.plain.parse().map_err(|_| DsnError::Malformed)?;

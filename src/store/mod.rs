@@ -10,6 +10,7 @@ mod forward;
 mod import;
 mod inbox;
 mod inspect;
+mod listen;
 mod migrate;
 mod preflight;
 mod settle;
@@ -42,6 +43,7 @@ pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
+use listen::Ear;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
 
@@ -50,6 +52,7 @@ pub(crate) struct Store {
     door: Door,
     statements: Statements,
     table: TableName,
+    ear: Option<Ear>,
 }
 
 /// Rows that wait for an attempt now.
@@ -91,6 +94,7 @@ impl Store {
             },
             statements: Statements::render(&config.table),
             table: config.table.clone(),
+            ear: Ear::new(config)?,
         })
     }
 

@@ -60,6 +60,7 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    listen_wake = "outbox/listen_wake" ();
     read_sealed = "outbox/read_sealed" (INT8, TEXT);
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);

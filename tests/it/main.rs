@@ -33,4 +33,5 @@ mod sealing;
 mod sealing_listener;
 mod secrets;
 mod upgrade;
+mod wake;
 mod webhooks;
