@@ -1,17 +1,16 @@
 //! The demo's seller: makes keys, seals webhooks and commits them, as a host application does. Delivers nothing.
 
-use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::SystemTime;
 
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 
 use super::Door;
-use super::ledger::Line;
+use super::ledger::{Commit, Committed, Line};
 use crate::config::{Config, Sources};
 use crate::envelope::{Aad, Binding, EnvelopeKey, seal};
 use crate::secret::random;
@@ -20,9 +19,6 @@ use crate::store::{DemoRows, Store};
 
 /// Webhooks per commit.
 const PER_COMMIT: usize = 50;
-
-/// When each idempotency key was committed.
-pub(super) type Committed = HashMap<String, Instant>;
 
 pub(super) struct Host {
     store: Store,
@@ -47,6 +43,11 @@ impl Host {
         })
     }
 
+    /// The database that the steady buyers keep their inbox in; nothing of the host's is in it.
+    pub(super) async fn make_room_for_buyers(&self) -> anyhow::Result<()> {
+        Ok(self.store.create_demo_buyers().await?)
+    }
+
     /// Seals and commits every door's webhooks, mixed, a few at a time.
     pub(super) async fn enqueue(&self, doors: &[Door]) -> anyhow::Result<Committed> {
         let most = doors.iter().map(|door| door.rows).max().unwrap_or_default();
@@ -58,17 +59,17 @@ impl Host {
         let mut committed = Committed::new();
         for batch in order.chunks(PER_COMMIT) {
             let mut rows = DemoRows::default();
-            for (_, door) in batch {
-                self.seal_into(&mut rows, &door.url);
-            }
+            let bodies: Vec<String> = batch.iter().map(|(_, door)| self.seal_into(&mut rows, &door.url)).collect();
             self.store.insert_demo_rows(&rows).await?;
-            let now = Instant::now();
-            committed.extend(rows.idempotency_keys.into_iter().map(|key| (key, now)));
+            let at = SystemTime::now();
+            let commits = bodies.into_iter().map(|body| Commit { at, body: body.into_bytes() });
+            committed.extend(rows.idempotency_keys.into_iter().zip(commits));
         }
         Ok(committed)
     }
 
-    fn seal_into(&self, rows: &mut DemoRows, url: &str) {
+    /// Returns the body that was sealed.
+    fn seal_into(&self, rows: &mut DemoRows, url: &str) -> String {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let task_id = format!("task_{}", hex(&random::<8>()));
         let key = format!("whk_{}", hex(&random::<16>()));
@@ -80,9 +81,10 @@ impl Host {
             "task_type": "create_media_buy",
             "protocol": "media-buy",
             "status": "completed",
-            "timestamp": humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string(),
+            "timestamp": humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
             "result": { "media_buy_id": format!("mb_{}", hex(&random::<4>())), "packages": [] },
-        });
+        })
+        .to_string();
         let aad = Aad::delivery(&Binding {
             account_id: "acct_demo",
             task_id: &task_id,
@@ -94,12 +96,13 @@ impl Host {
             signing_scope_id: None,
         });
         let nonce = random();
-        let sealed = seal(&aad, &self.envelope_key, nonce, body.to_string().into_bytes());
+        let sealed = seal(&aad, &self.envelope_key, nonce, body.clone().into_bytes());
         rows.task_ids.push(task_id);
         rows.urls.push(url.to_owned());
         rows.idempotency_keys.push(key);
         rows.sealed.push(sealed);
         rows.nonces.push(nonce.to_vec());
+        body
     }
 
     /// What the table says became of each door's webhooks.
@@ -123,7 +126,7 @@ impl Host {
     }
 }
 
-/// What the demo changes about the defaults.
+/// What the demo changes about the defaults. Three buyers behind one door are one destination, with three shares here.
 fn settings(database_url: &str, home: &Path) -> String {
     let home = home.display();
     format!(
@@ -131,6 +134,7 @@ fn settings(database_url: &str, home: &Path) -> String {
          [envelope]\nkey_files = [\"{home}/envelope.key\"]\n\
          [signing]\nkey_file = \"{home}/signing.pem\"\nkey_id = \"demo-key\"\n\
          [egress]\nallow = [\"127.0.0.0/8\"]\ntrust_anchors = [\"{home}/ca.pem\"]\nsystem_roots = false\n\
+         [delivery]\nper_destination = 192\n\
          [admin]\nlisten = \"\"\n[log]\nformat = \"text\"\n"
     )
 }

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -13,9 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
-use tokio::process::{Child, Command};
 
-use super::{Home, Steps, host, start_postgres, stop};
+use super::{Home, Steps, host, migrate, start, start_postgres, stop};
 
 const PATH: &str = "/v1/localization/terminal-notifications";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,25 +31,22 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     let binary = std::env::current_exe().context("cannot find the outboxd binary")?;
     let sender = Sender::new(&home.0);
     host::write_private(&home.0.join("credentials.json"), sender.credentials().as_bytes())?;
-    host::write_private(&home.0.join("outboxd.toml"), settings(&postgres.url("postgres"), &home.0).as_bytes())?;
-    let migrated =
-        Command::new(&binary).args(["migrate", "--config"]).arg(home.0.join("outboxd.toml")).output().await?;
-    if !migrated.status.success() {
-        bail!("outboxd migrate failed: {}", String::from_utf8_lossy(&migrated.stderr));
-    }
+    let config = home.0.join("outboxd.toml");
+    host::write_private(&config, settings(&postgres.url("postgres"), &home.0).as_bytes())?;
+    migrate(&binary, &config).await?;
     step.say("tables", "made by outboxd migrate");
-    let outcome = play(&binary, &home.0, sender, &step).await;
+    let outcome = play(&binary, &home.0, &config, sender, &step).await;
     tokio::task::spawn_blocking(move || drop(postgres)).await?;
     let sums = match outcome {
         Ok(sums) => sums,
-        Err(error) => bail!("{error:#}\n--- the receiver's last lines:\n{}", home.tail("receive.log")),
+        Err(error) => bail!("{error:#}\n{}", home.tail("receive")),
     };
     println!("\n{}", sums.page());
     if sums.kept() { Ok(()) } else { bail!("a promise was not kept; see the figures above") }
 }
 
-async fn play(binary: &Path, home: &Path, mut sender: Sender, step: &Steps) -> anyhow::Result<Sums> {
-    let mut receiver = start(binary, home)?;
+async fn play(binary: &Path, home: &Path, config: &Path, mut sender: Sender, step: &Steps) -> anyhow::Result<Sums> {
+    let mut receiver = start(binary, home, "receive", config)?;
     sender.discover().await?;
     step.say("receiver", "outboxd receive on a unix socket; its capabilities are known to the senders");
     let began = Instant::now();
@@ -68,7 +63,7 @@ async fn play(binary: &Path, home: &Path, mut sender: Sender, step: &Steps) -> a
     killed?;
     receiver.wait().await?;
     step.say("kill -9", &format!("{} acknowledged by then, {} without an answer", sums.acks.len(), sums.unanswered));
-    receiver = start(binary, home)?;
+    receiver = start(binary, home, "receive", config)?;
     sender.discover().await?;
     // All of them again: what was stored converges, what was not is stored now.
     let acknowledged = sums.acks.len();
@@ -128,19 +123,6 @@ impl Sums {
             changed = NOTIFICATIONS / CHANGED_EVERY,
         )
     }
-}
-
-fn start(binary: &Path, home: &Path) -> anyhow::Result<Child> {
-    let log = std::fs::File::options().create(true).append(true).open(home.join("receive.log"))?;
-    Command::new(binary)
-        .args(["receive", "--config"])
-        .arg(home.join("outboxd.toml"))
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .context("cannot start outboxd receive")
 }
 
 fn settings(database_url: &str, home: &Path) -> String {

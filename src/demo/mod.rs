@@ -6,7 +6,10 @@ pub(crate) mod inbox;
 mod ledger;
 pub mod postgres;
 mod receiver;
+mod steady;
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
@@ -18,9 +21,10 @@ use tokio::process::{Child, Command};
 
 use crate::signature::verify::{Knowledge, Received, Revocation, verify};
 use host::Host;
-use ledger::{Line, Sums};
+use ledger::{Line, Receipt, Sums};
 use postgres::Throwaway;
-use receiver::{Buyers, Character, Check};
+use receiver::{Character, Check, Scripted, member};
+use steady::Steady;
 
 /// Past this the demo says what is missing instead of waiting on.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,38 +48,59 @@ struct Door {
 
 pub(crate) async fn run(rows: u32, stay: bool) -> anyhow::Result<()> {
     println!("outboxd demo: a throwaway Postgres and six buyers on loopback; everything is removed at the end.\n");
-    let home = Home::new()?;
-    let step = Steps::new();
+    let (home, step) = (Home::new()?, Steps::new());
     let postgres = step.done("Postgres", start_postgres().await?, "running in a directory of its own");
+    let outcome = play(&postgres, &home.0, rows, stay, &step).await;
+    tokio::task::spawn_blocking(move || drop(postgres)).await?;
+    let sums = match outcome {
+        Ok(sums) => sums,
+        Err(error) => bail!("{error:#}\n{}{}", home.tail("run"), home.tail("receive")),
+    };
+    // So that the exit code means something.
+    if sums.kept() { Ok(()) } else { bail!("a promise was not kept; see the ledger above") }
+}
+
+async fn play(postgres: &Throwaway, home: &Path, rows: u32, stay: bool, step: &Steps) -> anyhow::Result<Sums> {
     let binary = std::env::current_exe().context("cannot find the outboxd binary")?;
-    let host = Host::new(&postgres.url("postgres"), &home.0)?;
-    let buyers = Buyers::new(check_against(host.jwks.clone()))?;
-    let doors = open_doors(&buyers, rows).await?;
-    host::write_private(&home.0.join("ca.pem"), buyers.ca_pem.as_bytes())?;
-    let migrated =
-        Command::new(&binary).args(["migrate", "--config"]).arg(home.0.join("outboxd.toml")).output().await?;
-    if !migrated.status.success() {
-        bail!("outboxd migrate failed: {}", String::from_utf8_lossy(&migrated.stderr));
-    }
+    let (database, config) = (postgres.url("postgres"), home.join("outboxd.toml"));
+    let host = Host::new(&database, home)?;
+    migrate(&binary, &config).await?;
     step.say("tables", "made by outboxd migrate");
-    let mut daemon = start_daemon(&binary, &home.0)?;
+    let mut scripted = Scripted::new(home, check_against(host.jwks.clone()))?;
+    host.make_room_for_buyers().await?;
+    let mut steady = Steady::start(&binary, home, &postgres.url("buyers"), &host.jwks).await?;
+    step.say("buyers", "one to three share a real outboxd receive and its own database; the others are scripted");
+    let doors = open_doors(steady.address, &mut scripted, rows)?;
+    let mut daemon = start(&binary, home, "run", &config)?;
     step.say("daemon", "outboxd run, with keys made for this demo");
 
     let began = Instant::now();
     let committed = host.enqueue(&doors).await?;
     step.say("host", &format!("{rows} webhooks sealed and committed in {:.1} s", began.elapsed().as_secs_f64()));
-    let (lines, took) = match watch(&host, &doors, rows, began).await {
-        Ok(outcome) => outcome,
-        Err(error) => bail!("{error:#}\n--- the daemon's last lines:\n{}", home.tail("outboxd.log")),
+    let (lines, took) = watch(&host, &doors, rows, began).await?;
+    let inbox = steady.received(0).await?;
+    let last = inbox.last().map_or(0, |message| message.id);
+    let kept = inbox.into_iter().map(|message| Receipt {
+        key: message.idempotency_key,
+        at: message.received_at,
+        accepted: true,
+        body: message.body,
+    });
+    let (mut verified, mut refused) = steady.signatures().await?;
+    let sums = {
+        let seen = scripted.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        verified += seen.receipts.len() as u64;
+        refused += seen.refused;
+        let receipts: Vec<Receipt> = kept.chain(seen.receipts.iter().cloned()).collect();
+        Sums { took, verified, refused, ..Sums::of(&lines, &committed, &receipts) }
     };
-    let sums = sum(&buyers, &committed, took);
     println!("\n{}", ledger::page(&lines, &sums));
     if stay {
-        self::stay(&postgres.url("postgres"), &home.0, &doors[0].url, &buyers).await?;
+        self::stay(&database, &config, &doors[0].url, &steady, last).await?;
     }
     stop(&mut daemon).await?;
-    tokio::task::spawn_blocking(move || drop(postgres)).await?;
-    judge(&lines, &sums)
+    stop(&mut steady.receiver).await?;
+    Ok(sums)
 }
 
 async fn start_postgres() -> anyhow::Result<Throwaway> {
@@ -93,30 +118,40 @@ fn check_against(jwks: serde_json::Value) -> Arc<Check> {
     })
 }
 
-async fn open_doors(buyers: &Buyers, rows: u32) -> anyhow::Result<Vec<Door>> {
+fn open_doors(steady: SocketAddr, scripted: &mut Scripted, rows: u32) -> anyhow::Result<Vec<Door>> {
     let mut doors = Vec::new();
     let mut left = rows;
     for (index, (name, character, share)) in BUYERS.into_iter().enumerate() {
-        let last = index + 1 == BUYERS.len();
-        let rows = if last { left } else { (rows * share / 100).max(1) };
+        let number = index + 1;
+        let rows = if number == BUYERS.len() { left } else { (rows * share / 100).max(1) };
         left -= rows;
-        let address = buyers.open(character).await?;
-        doors.push(Door { name, character, url: format!("https://{address}/webhooks/adcp"), rows: rows.into() });
+        let address = if character == Character::Steady { steady } else { scripted.open(character)? };
+        doors.push(Door { name, character, url: format!("https://{address}/buyers/{number}"), rows: rows.into() });
     }
     Ok(doors)
 }
 
-fn start_daemon(binary: &Path, home: &Path) -> anyhow::Result<Child> {
-    let log = std::fs::File::create(home.join("outboxd.log"))?;
+/// Makes the tables that a configuration file's database lacks.
+async fn migrate(binary: &Path, config: &Path) -> anyhow::Result<()> {
+    let migrated = Command::new(binary).args(["migrate", "--config"]).arg(config).output().await?;
+    if !migrated.status.success() {
+        bail!("outboxd migrate failed: {}", String::from_utf8_lossy(&migrated.stderr));
+    }
+    Ok(())
+}
+
+/// Starts `outboxd run` or `outboxd receive`, which logs under its name in `home`.
+fn start(binary: &Path, home: &Path, command: &str, config: &Path) -> anyhow::Result<Child> {
+    let log = std::fs::File::options().create(true).append(true).open(home.join(format!("{command}.log")))?;
     Command::new(binary)
-        .args(["run", "--config"])
-        .arg(home.join("outboxd.toml"))
+        .args([command, "--config"])
+        .arg(config)
         .stdout(log.try_clone()?)
         .stderr(log)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .spawn()
-        .context("cannot start outboxd run")
+        .with_context(|| format!("cannot start outboxd {command}"))
 }
 
 /// Watches the table until only the dead buyer's rows are open, and says how long that took.
@@ -140,15 +175,13 @@ async fn watch(host: &Host, doors: &[Door], rows: u32, began: Instant) -> anyhow
     }
 }
 
-/// Lets a person try the host's side: says how to reach everything, and tells of each webhook that a buyer accepts.
-async fn stay(database: &str, home: &Path, buyer: &str, buyers: &Buyers) -> anyhow::Result<()> {
-    let config = home.join("outboxd.toml");
+/// Lets a person try the host's side: says how to reach everything, and tells of each webhook that the inbox keeps.
+async fn stay(database: &str, config: &Path, buyer: &str, steady: &Steady, last: i64) -> anyhow::Result<()> {
+    let config = config.display();
     println!("staying until Ctrl-C; in another terminal:\n");
-    println!(
-        "  export DATABASE_URL='{database}'\n  export OUTBOXD_CONFIG='{}'\n  export BUYER='{buyer}'\n",
-        config.display()
-    );
-    let mut told = buyers.accepted();
+    println!("  export DATABASE_URL='{database}'\n  export OUTBOXD_CONFIG='{config}'\n  export BUYER='{buyer}'\n");
+    // Rows need not appear in the order of their ids.
+    let mut told = BTreeSet::new();
     let stopped = tokio::signal::ctrl_c();
     tokio::pin!(stopped);
     loop {
@@ -156,8 +189,9 @@ async fn stay(database: &str, home: &Path, buyer: &str, buyers: &Buyers) -> anyh
             ended = &mut stopped => return Ok(ended?),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}
         }
-        for task in buyers.accepted() {
-            if told.insert(task.clone()) {
+        for message in steady.received(last).await? {
+            if told.insert(message.id) {
+                let task = member(&message.body, "task_id").unwrap_or_default();
                 println!("  received  {task}, signature verified");
             }
         }
@@ -177,34 +211,6 @@ async fn stop(daemon: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn sum(buyers: &Buyers, committed: &host::Committed, took: Duration) -> Sums {
-    let ledger = buyers.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut waits: Vec<Duration> = ledger
-        .notifications
-        .iter()
-        .filter_map(|(key, receipt)| Some(receipt.first.saturating_duration_since(*committed.get(key)?)))
-        .collect();
-    waits.sort_unstable();
-    Sums {
-        took,
-        p50: ledger::percentile(&waits, 0.5),
-        p99: ledger::percentile(&waits, 0.99),
-        verified: ledger.verified,
-        refused: ledger.refused,
-        duplicates: ledger.notifications.values().filter(|receipt| receipt.accepted > 1).count() as u64,
-        changed_bytes: ledger.notifications.values().filter(|receipt| !receipt.same_bytes).count() as u64,
-    }
-}
-
-/// The demo fails where a promise was not kept, so that its exit code means something.
-fn judge(lines: &[Line], sums: &Sums) -> anyhow::Result<()> {
-    let lost: u64 = lines.iter().map(ledger::lost).sum();
-    if lost + sums.refused + sums.duplicates + sums.changed_bytes > 0 {
-        bail!("a promise was not kept; see the ledger above");
-    }
-    Ok(())
-}
-
 /// A private directory that goes with the demo.
 struct Home(std::path::PathBuf);
 
@@ -217,10 +223,11 @@ impl Home {
         Ok(Home(path))
     }
 
-    fn tail(&self, name: &str) -> String {
-        let text = std::fs::read_to_string(self.0.join(name)).unwrap_or_default();
+    fn tail(&self, command: &str) -> String {
+        let text = std::fs::read_to_string(self.0.join(format!("{command}.log"))).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+        let last = lines[lines.len().saturating_sub(20)..].join("\n");
+        format!("--- last lines of outboxd {command}:\n{last}\n")
     }
 }
 

@@ -1,10 +1,12 @@
-//! The demo's buyers: HTTPS servers on loopback that verify every signature before they answer by their character.
+//! The demo's doors: a certificate for all of them, and the scripted buyers, which verify every signature before they
+//! answer by their character. Those that keep what they accept are a real inbox, and not here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -15,15 +17,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio_rustls::TlsAcceptor;
 
+use super::host::write_private;
+use super::ledger::Receipt;
+
 const BODY_CAP: usize = 1 << 20;
+const BACKLOG: u32 = 1024;
 
 /// How a buyer behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Character {
-    /// Accepts what is signed right.
+    /// Accepts what is signed right: the real inbox.
     Steady,
     /// Answers 503 to the first two attempts of each notification.
     FailsTwice,
@@ -33,76 +39,78 @@ pub(super) enum Character {
     Dead,
 }
 
-/// What the buyers saw, by idempotency key.
+/// What the scripted buyers saw.
 #[derive(Default)]
-pub(super) struct Ledger {
-    pub(super) verified: u64,
+pub(super) struct Seen {
     pub(super) refused: u64,
-    pub(super) notifications: HashMap<String, Receipt>,
-}
-
-pub(super) struct Receipt {
-    pub(super) first: Instant,
-    pub(super) attempts: u32,
-    pub(super) accepted: u32,
-    body: Bytes,
-    /// Whether every attempt carried the same bytes.
-    pub(super) same_bytes: bool,
+    /// One for each request that was signed right.
+    pub(super) receipts: Vec<Receipt>,
+    /// By idempotency key.
+    attempts: HashMap<String, u32>,
 }
 
 /// Checks one request against the seller's published key.
 pub(super) type Check = dyn Fn(&http::request::Parts, &str, &[u8]) -> bool + Send + Sync;
 
-pub(super) struct Buyers {
-    pub(super) ca_pem: String,
-    acceptor: TlsAcceptor,
-    check: Arc<Check>,
-    pub(super) ledger: Arc<Mutex<Ledger>>,
+/// A port of one's own, on which nobody listens yet. The kernel gives it to nobody who does not ask for it by number.
+pub(super) fn reserve() -> anyhow::Result<(TcpSocket, SocketAddr)> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let address = socket.local_addr()?;
+    Ok((socket, address))
 }
 
-impl Buyers {
-    pub(super) fn new(check: Arc<Check>) -> anyhow::Result<Buyers> {
+pub(super) struct Scripted {
+    acceptor: TlsAcceptor,
+    check: Arc<Check>,
+    pub(super) seen: Arc<Mutex<Seen>>,
+    /// The port of whoever is dead stays so.
+    silent: Vec<TcpSocket>,
+}
+
+impl Scripted {
+    /// Leaves the authority's certificate and the buyers' own in `home`.
+    pub(super) fn new(home: &Path, check: Arc<Check>) -> anyhow::Result<Scripted> {
         let mut ca = CertificateParams::new(Vec::new())?;
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(ca, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
         let leaf = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &issuer)?;
+        write_private(&home.join("ca.pem"), issuer.pem().as_bytes())?;
+        write_private(&home.join("buyer.pem"), leaf.pem().as_bytes())?;
+        write_private(&home.join("buyer.key"), key.serialize_pem().as_bytes())?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![leaf.der().clone()], key)?;
-        Ok(Buyers { ca_pem: issuer.pem(), acceptor: TlsAcceptor::from(Arc::new(tls)), check, ledger: Arc::default() })
-    }
-
-    /// The tasks whose webhooks were accepted.
-    pub(super) fn accepted(&self) -> BTreeSet<String> {
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let accepted = ledger.notifications.values().filter(|receipt| receipt.accepted > 0);
-        accepted.filter_map(|receipt| member(&receipt.body, "task_id")).collect()
+        Ok(Scripted { acceptor: TlsAcceptor::from(Arc::new(tls)), check, seen: Arc::default(), silent: Vec::new() })
     }
 
     /// Opens one buyer's door and returns its address.
-    pub(super) async fn open(&self, character: Character) -> anyhow::Result<SocketAddr> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
-        if character != Character::Dead {
-            let (acceptor, check, ledger) = (self.acceptor.clone(), self.check.clone(), self.ledger.clone());
-            tokio::spawn(async move {
-                while let Ok((stream, _)) = listener.accept().await {
-                    let (acceptor, check, ledger) = (acceptor.clone(), check.clone(), ledger.clone());
-                    tokio::spawn(async move {
-                        let Ok(stream) = acceptor.accept(stream).await else { return };
-                        let service = service_fn(move |request| {
-                            let (check, ledger) = (check.clone(), ledger.clone());
-                            async move { Ok::<_, Infallible>(answer(request, character, &*check, &ledger).await) }
-                        });
-                        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-                    });
-                }
-            });
+    pub(super) fn open(&mut self, character: Character) -> anyhow::Result<SocketAddr> {
+        let (socket, address) = reserve()?;
+        if character == Character::Dead {
+            self.silent.push(socket);
+            return Ok(address);
         }
+        let listener = socket.listen(BACKLOG)?;
+        let (acceptor, check, seen) = (self.acceptor.clone(), self.check.clone(), self.seen.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, check, seen) = (acceptor.clone(), check.clone(), seen.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let service = service_fn(move |request| {
+                        let (check, seen) = (check.clone(), seen.clone());
+                        async move { Ok::<_, Infallible>(answer(request, character, &*check, &seen).await) }
+                    });
+                    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
         Ok(address)
     }
 }
@@ -111,43 +119,33 @@ async fn answer(
     request: Request<Incoming>,
     character: Character,
     check: &Check,
-    ledger: &Mutex<Ledger>,
+    seen: &Mutex<Seen>,
 ) -> Response<Full<Bytes>> {
-    let arrived = Instant::now();
+    let at = SystemTime::now();
     let (parts, body) = request.into_parts();
     let Ok(body) = Limited::new(body, BODY_CAP).collect().await.map(|body| body.to_bytes()) else {
         return status(StatusCode::PAYLOAD_TOO_LARGE);
     };
     let host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let url = format!("https://{host}{}", parts.uri);
-    let verified = check(&parts, &url, &body);
-    let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let verified = check(&parts, &format!("https://{host}{}", parts.uri), &body);
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     if !verified {
-        ledger.refused += 1;
+        seen.refused += 1;
         return status(StatusCode::UNAUTHORIZED);
     }
-    ledger.verified += 1;
     let key = member(&body, "idempotency_key").unwrap_or_default();
-    let receipt = ledger.notifications.entry(key).or_insert_with(|| Receipt {
-        first: arrived,
-        attempts: 0,
-        accepted: 0,
-        body: body.clone(),
-        same_bytes: true,
-    });
-    receipt.attempts += 1;
-    receipt.same_bytes &= receipt.body == body;
-    match character {
-        Character::FailsTwice if receipt.attempts <= 2 => status(StatusCode::SERVICE_UNAVAILABLE),
-        Character::Gone => status(StatusCode::GONE),
-        _ => {
-            receipt.accepted += 1;
-            status(StatusCode::OK)
-        }
-    }
+    let attempts = seen.attempts.entry(key.clone()).or_default();
+    *attempts += 1;
+    let reply = match character {
+        Character::FailsTwice if *attempts <= 2 => StatusCode::SERVICE_UNAVAILABLE,
+        Character::Gone => StatusCode::GONE,
+        _ => StatusCode::OK,
+    };
+    seen.receipts.push(Receipt { key, at, accepted: reply == StatusCode::OK, body: body.to_vec() });
+    status(reply)
 }
 
-fn member(body: &[u8], name: &str) -> Option<String> {
+pub(super) fn member(body: &[u8], name: &str) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     Some(body.get(name)?.as_str()?.to_owned())
 }

@@ -28,7 +28,7 @@ use tokio_postgres::Row as Answer;
 
 pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
-pub(crate) use demo::DemoRows;
+pub(crate) use demo::{DemoMessage, DemoRows};
 pub(crate) use error::{Damage, Kind, StoreError};
 #[cfg(test)]
 pub(crate) use forward::Claim;

@@ -87,6 +87,8 @@ statements! {
     compare_import = "inbox/compare_import" (TEXT);
     insert_rows = "demo/insert_rows" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY);
     read_states = "demo/read_states" ();
+    create_buyers = "demo/create_buyers" ();
+    read_inbox = "demo/read_inbox" (INT8);
     find_ledger = "ledger/find_ledger" ();
     lift_timeouts = "ledger/lift_timeouts" ();
     lock_ledger = "ledger/lock_ledger" ();
