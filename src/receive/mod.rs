@@ -11,6 +11,7 @@ mod terminal;
 mod webhook;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -121,5 +122,34 @@ impl Profile {
             Profile::Terminal(_) => {}
             Profile::Webhook(webhook) => webhook.attend(phases).await,
         }
+    }
+}
+
+/// The URL that the sender must have aimed at to reach us: our own origin, whatever `Host` says. A signature for another
+/// receiver's origin then never verifies here.
+fn aimed_at(origin: &str, head: &Parts) -> String {
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    format!("{origin}{target}")
+}
+
+/// Unix seconds, for judging signatures.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_aimed_at_keeps_every_byte_of_the_target() {
+        let of = |uri: &str| {
+            let (head, ()) = http::Request::post(uri).body(()).unwrap().into_parts();
+            aimed_at("https://b.example", &head)
+        };
+        assert_eq!(of("/a%2fb//c?x=%e2&&y="), "https://b.example/a%2fb//c?x=%e2&&y=");
+        assert_eq!(of("/p?"), "https://b.example/p?");
+        assert_eq!(of("http://other.example/p"), "https://b.example/p");
     }
 }

@@ -24,6 +24,8 @@ pub(crate) use target::Target;
 
 /// The value of the `tag` parameter: a signature made for one profile is worth nothing in another.
 const TAG: &str = "adcp/webhook-signing/v1";
+/// Of requests to the terminal-notification receiver: the request-signing profile of AdCP, under a name of its own.
+const NOTIFICATION_TAG: &str = "outboxd/terminal-notification-request/v1";
 /// The label that this profile signs and verifies under; other labels of a message are not ours to judge.
 const LABEL: &str = "sig1";
 /// The longest validity that the profile allows between `created` and `expires`, in seconds.

@@ -14,12 +14,24 @@ use super::jwk::{Purpose, coordinate};
 use super::sign::{CONTENT_DIGEST, SIGNATURE, SIGNATURE_INPUT};
 use super::structured::{self, Bare, SignatureInput};
 use super::target;
-use super::{LABEL, TAG, WINDOW_SECONDS};
+use super::{LABEL, NOTIFICATION_TAG, TAG, WINDOW_SECONDS};
 
 /// How far the clocks of the two sides may be apart, in seconds.
 pub(crate) const SKEW_SECONDS: i64 = 60;
 /// Longer key ids and nonces would only swell the caller's replay store.
-const MAX_PARAMETER_CHARS: usize = 256;
+pub(crate) const MAX_PARAMETER_CHARS: usize = 256;
+
+/// What a signature must say it is for, and cover at least.
+pub(crate) struct Profile {
+    tag: &'static str,
+    covered: &'static [&'static str],
+}
+
+pub(crate) const WEBHOOK: Profile = Profile { tag: TAG, covered: &COVERED };
+/// A request to the terminal-notification receiver with a body, and one without.
+pub(crate) const NOTIFICATION: Profile = Profile { tag: NOTIFICATION_TAG, covered: &COVERED };
+pub(crate) const NOTIFICATION_READ: Profile =
+    Profile { tag: NOTIFICATION_TAG, covered: &["@method", "@target-uri", "@authority", "content-digest"] };
 
 /// A request as it came in. `url` is what the sender aimed at: scheme, `Host` and request target.
 pub(crate) struct Received<'a> {
@@ -99,8 +111,31 @@ impl VerifyError {
     }
 }
 
-/// The order is part of the contract: a request with two faults must earn the code of the first.
+/// Whether both headers of a signature are there: then it decides who the sender is, whatever else the request says.
+pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
+    headers.contains_key(SIGNATURE) && headers.contains_key(SIGNATURE_INPUT)
+}
+
+/// Whether a signature by this public key can be verified at all, and it is nobody's private key.
+pub(crate) fn is_public_key(jwk: &Value) -> bool {
+    let of_curve = Algorithm::from_curve(text(jwk, "kty").unwrap_or_default(), text(jwk, "crv").unwrap_or_default());
+    let has = |name| text(jwk, name).and_then(coordinate).is_some();
+    let whole = of_curve.is_some_and(|algorithm| {
+        has("x") && (algorithm == Algorithm::Ed25519 || has("y")) && check_purpose(jwk, algorithm).is_ok()
+    });
+    whole && jwk.get("d").is_none()
+}
+
 pub(crate) fn verify(request: &Received<'_>, knowledge: &Knowledge<'_>) -> Result<Verified, VerifyError> {
+    verify_as(&WEBHOOK, request, knowledge)
+}
+
+/// The order is part of the contract: a request with two faults must earn the code of the first.
+pub(crate) fn verify_as(
+    profile: &Profile,
+    request: &Received<'_>,
+    knowledge: &Knowledge<'_>,
+) -> Result<Verified, VerifyError> {
     let headers = request.headers;
     let signature_field = first(headers, &SIGNATURE)?;
     let input_field = first(headers, &SIGNATURE_INPUT)?;
@@ -121,12 +156,12 @@ pub(crate) fn verify(request: &Received<'_>, knowledge: &Knowledge<'_>) -> Resul
     let signature = decode_signature(signature_field)?;
 
     let parameters = Parameters::read(input)?;
-    if parameters.tag != TAG {
+    if parameters.tag != profile.tag {
         return Err(VerifyError::TagInvalid);
     }
     let algorithm: Algorithm = parameters.alg.parse().map_err(|_| VerifyError::AlgNotAllowed)?;
     parameters.check_window(knowledge.unix_seconds)?;
-    check_components(input)?;
+    check_components(input, profile.covered)?;
     if [parameters.keyid, parameters.nonce].iter().any(|text| text.len() > MAX_PARAMETER_CHARS) {
         return Err(VerifyError::HeaderMalformed);
     }
@@ -244,12 +279,12 @@ impl<'a> Parameters<'a> {
     }
 }
 
-fn check_components(input: &SignatureInput<'_>) -> Result<(), VerifyError> {
+fn check_components(input: &SignatureInput<'_>, covered: &[&str]) -> Result<(), VerifyError> {
     let names: BTreeSet<&str> = input.components.iter().map(|component| component.name.as_str()).collect();
     if names.len() != input.components.len() || input.components.iter().any(|component| component.has_parameters) {
         return Err(VerifyError::HeaderMalformed);
     }
-    if COVERED.iter().all(|name| names.contains(name)) { Ok(()) } else { Err(VerifyError::ComponentsIncomplete) }
+    if covered.iter().all(|name| names.contains(name)) { Ok(()) } else { Err(VerifyError::ComponentsIncomplete) }
 }
 
 /// Where a careless key set names one id twice, the last one counts, as it does for the reference.

@@ -2,13 +2,16 @@
 //! mismatch but those that are listed here with what we answer.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::support::cluster::{self, Database};
 use crate::support::config::Config;
 use crate::support::inbox::{self, Answer, Inbox, sha256};
+use crate::support::keys::{self, SigningKey};
 use crate::support::link::Link;
 
 const CASES: &str = include_str!("../vectors/cms/cases.json");
@@ -288,6 +291,62 @@ async fn storage_that_is_locked_or_away_is_a_503_and_a_replay_converges() {
     link.mend();
     inbox.daemon.ready().await;
     assert_eq!(inbox.ask(&written(case(&vectors, "storage/app-db-closed"))).await.expect("an answer").status, 200);
+    assert_eq!(inbox.received().await, 2);
+}
+
+/// The request under a signature of this key in place of its token.
+fn signed(key: &SigningKey, body: &str) -> Vec<u8> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, body.as_bytes());
+    let digest = format!("sha-256=:{}:", STANDARD.encode(digest));
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is past 1970").as_secs();
+    let parameters = format!(
+        "(\"@method\" \"@target-uri\" \"@authority\" \"content-type\" \"content-digest\");created={created};\
+         expires={};nonce=\"{}\";keyid=\"{}\";alg=\"{}\";tag=\"outboxd/terminal-notification-request/v1\"",
+        created + 300,
+        keys::hex(&keys::random::<16>()),
+        key.kid,
+        key.algorithm.name(),
+    );
+    let base = format!(
+        "\"@method\": POST\n\"@target-uri\": https://cms.example.test{}\n\"@authority\": cms.example.test\n\
+         \"content-type\": application/json; charset=utf-8\n\"content-digest\": {digest}\n\
+         \"@signature-params\": {parameters}",
+        inbox::DEFAULT_PATH
+    );
+    let headers = format!(
+        "Connection: close\r\nContent-Digest: {digest}\r\nSignature-Input: sig1={parameters}\r\nSignature: sig1=:{}:\r\n",
+        STANDARD.encode(key.sign(base.as_bytes())),
+    );
+    let request = String::from_utf8(inbox::request(body, &headers)).expect("it is ASCII");
+    request.replace("Authorization: Bearer token\r\n", "").into_bytes()
+}
+
+#[tokio::test]
+async fn a_sender_is_known_by_its_signature_and_nothing_makes_up_for_a_bad_one() {
+    let (key, site) = (SigningKey::ed25519("cms-key"), SigningKey::p256("other-site"));
+    let inbox = Inbox::start(|config| {
+        let entry = |key: &SigningKey, site| {
+            let principal = inbox::principal("terminal-notification:write", site);
+            serde_json::json!({"jwk": key.public_jwk(), "principal": principal})
+        };
+        let writer = inbox::principal("terminal-notification:write", "public-site");
+        let token = serde_json::json!({"token_sha256": sha256(b"token"), "principal": writer});
+        let all = serde_json::json!({"credentials": [entry(&key, "public-site"), token, entry(&site, "other-site")]});
+        config.file("credentials.json", all.to_string());
+        config
+    })
+    .await;
+    let summary = async |request: Vec<u8>| inbox.ask(&request).await.expect("an answer").summary();
+    let body = inbox::body("event-1", "plan");
+    assert_eq!(summary(signed(&key, &body)).await, "200");
+    assert_eq!(summary(signed(&key, &body)).await, "200");
+    assert_eq!(summary(signed(&site, &body)).await, "403 authorization_failed");
+    assert_eq!(summary(signed(&SigningKey::ed25519("cms-key"), &body)).await, "401 authentication_failed");
+    assert_eq!(summary(signed(&SigningKey::ed25519("nobody"), &body)).await, "401 authentication_failed");
+    let digest = "Content-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:\r\n";
+    let bad = "Connection: close\r\nSignature-Input: sig1=()\r\nSignature: sig1=:AA==:\r\n";
+    assert_eq!(summary(inbox::request(&body, &format!("{bad}{digest}"))).await, "401 authentication_failed");
+    assert_eq!(summary(inbox::notification("event-2")).await, "200");
     assert_eq!(inbox.received().await, 2);
 }
 

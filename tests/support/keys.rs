@@ -65,6 +65,21 @@ impl SigningKey {
         }
     }
 
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        match self.algorithm {
+            Algorithm::Ed25519 => {
+                let pair = Ed25519KeyPair::from_seed_unchecked(&self.private).expect("it was one before");
+                pair.sign(message).as_ref().to_vec()
+            }
+            Algorithm::EcdsaP256Sha256 => {
+                let random = SystemRandom::new();
+                let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &self.pkcs8, &random);
+                let pair = pair.expect("it was one before");
+                pair.sign(&random, message).expect("the system has randomness").as_ref().to_vec()
+            }
+        }
+    }
+
     pub fn pem(&self) -> String {
         let text = STANDARD.encode(&self.pkcs8);
         let lines: Vec<&str> =

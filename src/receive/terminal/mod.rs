@@ -29,14 +29,15 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::server::{Arrival, Body, BodyError};
-use super::{ProfileError, Reply};
+use super::{ProfileError, Reply, aimed_at, now};
 use crate::config::Config;
+use crate::signature::verify::{Received, is_signed};
 use crate::store::{Accepted, InboxHealth, Kind, NewNotification, Store, StoreError};
 use canonical::Value;
 use checks::{Errand, Head, Rules};
 use notification::Notification;
-use principals::Credentials;
 pub(crate) use principals::CredentialsError;
+use principals::{Credentials, Known};
 use report::Refusal;
 use worker::Standing;
 pub(crate) use worker::Worker;
@@ -46,6 +47,7 @@ pub(crate) struct Terminal {
     max_attempts: i32,
     /// None where this build cannot describe itself: then it takes nothing in.
     documents: Option<Documents>,
+    origin: String,
     credentials_file: PathBuf,
     credentials: ArcSwap<Credentials>,
     standing: Mutex<Standing>,
@@ -87,6 +89,7 @@ impl Terminal {
         Ok(Terminal {
             rules: Rules { intake_path: settings.intake_path.clone(), require_https: settings.require_https },
             max_attempts: settings.max_attempts,
+            origin: settings.origin.clone(),
             documents: Documents::new(&settings.intake_path),
             credentials: ArcSwap::from_pointee(Credentials::load(&settings.credentials_file)?),
             credentials_file: settings.credentials_file.clone(),
@@ -140,9 +143,21 @@ impl Terminal {
         let subject = admitted.read(body)?;
         let capabilities_sha256 = self.documents.as_ref().map(|documents| documents.capabilities_sha256.as_str());
         let credentials = self.credentials.load();
-        let whom = credentials.recognise(admitted.authorization());
+        let whom = if is_signed(&head.headers) {
+            self.verify(&credentials, head, body)
+        } else {
+            credentials.recognise(admitted.authorization())
+        };
         admitted.authorise(&subject, whom, capabilities_sha256)?;
         self.run(admitted.errand(subject, body), body).await
+    }
+
+    /// The contract's answer tells the sender nothing; the log says what was wrong with its signature.
+    fn verify<'a>(&self, credentials: &'a Credentials, head: &Parts, body: &[u8]) -> Option<&'a Known> {
+        let url = aimed_at(&self.origin, head);
+        let request = Received { method: head.method.as_str(), url: &url, headers: &head.headers, body };
+        let verified = credentials.verify(&request, now());
+        verified.inspect_err(|error| tracing::debug!(code = error.code(), "a signature was refused")).ok().flatten()
     }
 
     async fn run(&self, errand: Errand, body: &[u8]) -> Result<Reply, Refusal> {

@@ -29,7 +29,7 @@ pub(super) fn validate(settings: &TerminalSettings) -> Result<(), ConfigError> {
         return Err(ConfigError::Value {
             key: "receive.terminal.credentials_file",
             problem: "is not set".into(),
-            accepted: "a JSON file with hashed bearer tokens; without one nobody could be let in".into(),
+            accepted: "a JSON file with hashed bearer tokens or public keys; without one nobody could be let in".into(),
         });
     }
     if !(1..=20).contains(&settings.max_attempts) {

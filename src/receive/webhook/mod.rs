@@ -14,7 +14,7 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::StatusCode;
@@ -30,7 +30,7 @@ use self::nonces::Nonces;
 use self::payload::Payload;
 use self::refusal::{Refusal, answer};
 use super::server::Body;
-use super::{ProfileError, Reply};
+use super::{ProfileError, Reply, aimed_at, now};
 use crate::address::Destination;
 use crate::config::{Config, ConfigError, WebhookSettings};
 use crate::deliver::{Phase, Phases};
@@ -186,7 +186,7 @@ impl Webhook {
         jwks: &Value,
     ) -> Result<Verified, VerifyError> {
         let unix_seconds = (self.unix_seconds)();
-        let url = checks::url(&self.origin, head);
+        let url = aimed_at(&self.origin, head);
         let request = Received { method: head.method.as_str(), url: &url, headers: &head.headers, body };
         let knowledge = Knowledge {
             jwks,
@@ -283,11 +283,6 @@ async fn read_payload(body: bytes::Bytes) -> Result<Payload, Refusal> {
     let reading = tokio::task::spawn_blocking(move || payload::read(&body));
     // It fails only where the runtime ends.
     reading.await.unwrap_or(Err(Refusal::StoreUnavailable))
-}
-
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
 }
 
 fn origin(text: &str) -> Result<String, ProfileError> {
