@@ -75,6 +75,7 @@ impl Config {
             connect_timeout: database.connect_timeout,
             statement_timeout: database.statement_timeout,
             table: self.table()?,
+            keep_plans: false,
         })
     }
 

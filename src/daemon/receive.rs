@@ -13,7 +13,7 @@ use crate::config::{Config, Receive};
 use crate::deliver::{Phase, Phases};
 use crate::receive::server::{Certificate, Listener, Server};
 use crate::receive::{Forwarder, Profile, ProfileError, Worker};
-use crate::store::{Kind, Store, StoreError};
+use crate::store::{Kind, Store, StoreConfig, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 
@@ -34,7 +34,9 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let recorder =
         metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
+    // Planning would be a good part of what a notification costs, and a table without rows has no other plan than a full one.
+    let database = StoreConfig { keep_plans: true, ..config.store()? };
+    let store = Arc::new(Store::open(&database, Arc::new(metrics::statement))?);
     let profile = Profile::load(&config, store.clone())?;
     // Hosts work the inbox off through SQL; nobody in this process does.
     profile.set_worker(Worker::Unmanaged);

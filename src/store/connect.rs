@@ -40,6 +40,8 @@ pub(crate) struct StoreConfig {
     /// The longest that one statement may take from asking for a connection to the last row of its answer.
     pub(crate) statement_timeout: Duration,
     pub(crate) table: TableName,
+    /// Plans are made once where that is no worse, and kept: for statements that find every row by its key.
+    pub(crate) keep_plans: bool,
 }
 
 /// A configuration with which no connection can be made, whatever the server does.
@@ -107,16 +109,17 @@ pub(super) fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, r
     }
     if config.prepared_statements {
         let theirs = postgres.get_options().unwrap_or_default();
-        let options = format!("{} {theirs}", session_settings(config.statement_timeout));
+        let options = format!("{} {theirs}", session_settings(config));
         postgres.options(options);
     }
     Ok((postgres, tls::client_config(mode, root_file.map(PathBuf::as_path))?))
 }
 
 /// What holds for each of our sessions.
-fn session_settings(statement_timeout: Duration) -> String {
+fn session_settings(config: &StoreConfig) -> String {
     // The server gives up a little before we do, so that it is not left working for no one.
-    let server_timeout = (statement_timeout * 9 / 10).as_millis().max(1);
+    let server_timeout = (config.statement_timeout * 9 / 10).as_millis().max(1);
+    let plans = if config.keep_plans { "auto" } else { "force_custom_plan" };
     let settings = [
         &format!("statement_timeout={server_timeout}"),
         &format!("lock_timeout={server_timeout}"),
@@ -128,7 +131,7 @@ fn session_settings(statement_timeout: Duration) -> String {
         "enable_seqscan=off",
         "enable_bitmapscan=off",
         // A plan kept from when the table was small would be as bad; planning a batch costs 0.3 ms.
-        "plan_cache_mode=force_custom_plan",
+        &format!("plan_cache_mode={plans}"),
         // Where an index is missing, the cost of what is off would call for it.
         "jit=off",
     ];

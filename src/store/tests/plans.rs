@@ -110,3 +110,26 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
         analyze(&db).await;
     }
 }
+
+#[tokio::test]
+async fn a_replay_is_compared_with_what_is_stored_under_its_keys_and_nothing_else_is_read() {
+    let db = Database::new(Schema::Ours).await;
+    db.run(inbox::UNGUARD).await;
+    db.run(
+        "insert into cms_terminal_notification_inbox \
+         select 'terminal-' || n, 'event-' || n, 'site', 'published', 'sha-' || n, 'payload', 1 \
+           from generate_series(1, 20000) as n; \
+         insert into cms_terminal_notification_processing \
+                (notification_id, status, attempts, max_attempts, next_attempt_at, created_at, updated_at) \
+         select notification_id, 'pending', 0, 5, 1, 1, 1 from cms_terminal_notification_inbox",
+    )
+    .await;
+    for _ in 0..2 {
+        let replayed: [Parameter<'_>; 6] = [&"terminal-7", &"event-7", &"site", &"published", &"sha-7", &"payload"];
+        let plan = plan(&db, &db.store.statements.compare_notification, &replayed).await;
+        assert!(!plan.contains("Seq Scan on cms") && !plan.contains("Bitmap"), "{plan}");
+        // Most of them the catalog's, where this session judges a row for the first time.
+        assert!(pages(&plan) <= 300, "{} pages: {plan}", pages(&plan));
+        db.run("vacuum analyze").await;
+    }
+}
