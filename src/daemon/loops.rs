@@ -223,7 +223,7 @@ fn judge_clock(skew: f64, health: &Health) {
             true => {
                 tracing::error!(skew_seconds = skew, "clock skew: receivers would refuse our signatures; not sending")
             }
-            false => tracing::info!(skew_seconds = skew, "the clocks agree again"),
+            false => tracing::info!(skew_seconds = skew, "the clocks agree"),
         }
     } else if skew.abs() > SKEW_WARNS && !stops {
         tracing::warn!(skew_seconds = skew, "this machine's clock and the database's disagree; check NTP on both");
