@@ -29,7 +29,7 @@ pub(crate) type Reply = http::Response<Full<Bytes>>;
 
 /// What is received here. Each variant is a contract of its own.
 pub(crate) enum Profile {
-    Terminal(terminal::Terminal),
+    Terminal(Box<terminal::Terminal>),
     Webhook(Box<webhook::Webhook>),
 }
 
@@ -53,7 +53,9 @@ pub(crate) enum ProfileError {
 impl Profile {
     pub(crate) fn load(config: &Config, store: Arc<Store>) -> Result<Profile, ProfileError> {
         match config.settings.receive.profile.ok_or(ProfileError::Unset)? {
-            ProfileName::TerminalNotification => Ok(Profile::Terminal(terminal::Terminal::load(config, store)?)),
+            ProfileName::TerminalNotification => {
+                Ok(Profile::Terminal(Box::new(terminal::Terminal::load(config, store)?)))
+            }
             ProfileName::AdcpWebhook => Ok(Profile::Webhook(Box::new(webhook::Webhook::load(config, store)?))),
         }
     }

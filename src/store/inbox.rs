@@ -1,6 +1,8 @@
 //! The inbox of terminal notifications: accepting them, telling how far one is, counting, and judging stored rows.
 //! The database decides what is fresh, what converges and what collides; nothing here looks before it writes.
 
+use std::collections::HashSet;
+
 use super::claim::read;
 use super::error::{Damage, Kind, StoreError};
 use super::{Answer, Parameter, Store};
@@ -31,6 +33,14 @@ pub(crate) enum Accepted {
     Converged,
     /// Something else was stored under its id, its event or its payload; nothing was written.
     Collision,
+}
+
+/// What became of one of several that were accepted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Together {
+    Stored,
+    /// Something was in its way; nothing was written of it.
+    Taken,
 }
 
 /// A stored notification and how far its processing is. Times are Unix seconds by the database's clock.
@@ -79,30 +89,59 @@ impl Store {
     /// `sql/inbox/accept_notification.sql`, then `sql/inbox/compare_notification.sql` where something was in its way.
     pub(crate) async fn accept_notification(&self, new: &NewNotification<'_>) -> Result<Accepted, StoreError> {
         let NewNotification { notification_id, event_id, site_id, terminal_status, payload_sha256, payload, .. } = new;
-        let same: [Parameter<'_>; 6] = [notification_id, event_id, site_id, terminal_status, payload_sha256, payload];
-        let with_budget: [Parameter<'_>; 7] = [same[0], same[1], same[2], same[3], same[4], same[5], &new.max_attempts];
-        let (accept, compare) = (&self.statements.accept_notification, &self.statements.compare_notification);
+        let parameters: [Parameter<'_>; 7] =
+            [notification_id, event_id, site_id, terminal_status, payload_sha256, payload, &new.max_attempts];
+        let accept = &self.statements.accept_notification;
         for _ in 0..ROUNDS {
-            if !self.door.ask(accept, &with_budget).await?.is_empty() {
+            if !self.door.ask(accept, &parameters).await?.is_empty() {
                 return Ok(Accepted::Fresh);
             }
-            let (found, equal, damaged) = self
-                .read_one(compare, &same, |answer| {
-                    Ok((
-                        read::<i64>(answer, "found")?,
-                        read::<bool>(answer, "equal")?,
-                        read::<bool>(answer, "damaged")?,
-                    ))
-                })
-                .await?;
-            match (found, equal) {
-                (0, _) => continue,
-                _ if damaged => return Err(StoreError::new(compare.label, Kind::Damaged(Damage::State))),
-                (1, true) => return Ok(Accepted::Converged),
-                _ => return Ok(Accepted::Collision),
+            if let Some(found) = self.compare_notification(new).await? {
+                return Ok(found);
             }
         }
         Err(StoreError::new(accept.label, Kind::Contended))
+    }
+
+    /// `sql/inbox/accept_notifications.sql`: what became of each, in their order; all of it was committed, or none.
+    pub(crate) async fn accept_notifications(&self, new: &[NewNotification<'_>]) -> Result<Vec<Together>, StoreError> {
+        let Some(NewNotification { max_attempts, .. }) = new.first() else { return Ok(Vec::new()) };
+        let column = |of| column(new, of);
+        let (ids, events) = (column(|new| new.notification_id), column(|new| new.event_id));
+        let (sites, statuses) = (column(|new| new.site_id), column(|new| new.terminal_status));
+        let (digests, payloads) = (column(|new| new.payload_sha256), column(|new| new.payload));
+        let parameters: [Parameter<'_>; 7] = [&ids, &events, &sites, &statuses, &digests, &payloads, max_attempts];
+        let stored = self
+            .read_all(&self.statements.accept_notifications, &parameters, |row| read::<String>(row, "notification_id"))
+            .await?;
+        let mut stored: HashSet<String> = stored.into_iter().collect();
+        // Of two with one id the first is the one that was stored: the id says that they are the same.
+        Ok(ids.iter().map(|id| if stored.remove(*id) { Together::Stored } else { Together::Taken }).collect())
+    }
+
+    /// What is stored under the keys of one that was not; accepted after all if there is nothing.
+    pub(crate) async fn converge_notification(&self, new: &NewNotification<'_>) -> Result<Accepted, StoreError> {
+        match self.compare_notification(new).await? {
+            Some(found) => Ok(found),
+            None => self.accept_notification(new).await,
+        }
+    }
+
+    async fn compare_notification(&self, new: &NewNotification<'_>) -> Result<Option<Accepted>, StoreError> {
+        let NewNotification { notification_id, event_id, site_id, terminal_status, payload_sha256, payload, .. } = new;
+        let same: [Parameter<'_>; 6] = [notification_id, event_id, site_id, terminal_status, payload_sha256, payload];
+        let compare = &self.statements.compare_notification;
+        let (found, equal, damaged) = self
+            .read_one(compare, &same, |answer| {
+                Ok((read::<i64>(answer, "found")?, read::<bool>(answer, "equal")?, read::<bool>(answer, "damaged")?))
+            })
+            .await?;
+        match (found, equal) {
+            (0, _) => Ok(None),
+            _ if damaged => Err(StoreError::new(compare.label, Kind::Damaged(Damage::State))),
+            (1, true) => Ok(Some(Accepted::Converged)),
+            _ => Ok(Some(Accepted::Collision)),
+        }
     }
 
     /// `sql/inbox/read_notification.sql`. A damaged row is an error, so that nobody passes it on.
@@ -148,6 +187,10 @@ impl Store {
         })
         .await
     }
+}
+
+fn column<'a>(new: &[NewNotification<'a>], of: fn(&NewNotification<'a>) -> &'a str) -> Vec<&'a str> {
+    new.iter().map(of).collect()
 }
 
 fn read_status(answer: &Answer) -> Result<NotificationStatus, Kind> {

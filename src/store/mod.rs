@@ -34,7 +34,7 @@ pub(crate) use error::{Damage, Kind, StoreError};
 pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
-pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus};
+pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};

@@ -65,6 +65,7 @@ statements! {
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
     accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
+    accept_notifications = "inbox/accept_notifications" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT4);
     compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);
     read_notification = "inbox/read_notification" (TEXT);
     count_notifications = "inbox/count_notifications" ();

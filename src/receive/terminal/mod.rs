@@ -11,6 +11,7 @@ mod canonical;
 mod capabilities;
 mod checks;
 mod headers;
+mod intake;
 mod notification;
 mod openapi;
 mod principals;
@@ -31,10 +32,11 @@ use http::request::Parts;
 use super::server::{Arrival, Body, BodyError};
 use super::{ProfileError, Reply, aimed_at, now};
 use crate::config::Config;
-use crate::signature::verify::{Received, is_signed};
-use crate::store::{Accepted, InboxHealth, Kind, NewNotification, Store, StoreError};
+use crate::signature::verify::{self, is_signed};
+use crate::store::{Accepted, InboxHealth, Kind, Store, StoreError};
 use canonical::Value;
 use checks::{Errand, Head, Rules};
+use intake::{Intake, Received};
 use notification::Notification;
 pub(crate) use principals::CredentialsError;
 use principals::{Credentials, Known};
@@ -44,7 +46,7 @@ pub(crate) use worker::Worker;
 
 pub(crate) struct Terminal {
     rules: Rules,
-    max_attempts: i32,
+    intake: Intake,
     /// None where this build cannot describe itself: then it takes nothing in.
     documents: Option<Documents>,
     origin: String,
@@ -88,7 +90,7 @@ impl Terminal {
         settings::validate(settings)?;
         Ok(Terminal {
             rules: Rules { intake_path: settings.intake_path.clone(), require_https: settings.require_https },
-            max_attempts: settings.max_attempts,
+            intake: Intake::new(store.clone(), settings.max_attempts),
             origin: settings.origin.clone(),
             documents: Documents::new(&settings.intake_path),
             credentials: ArcSwap::from_pointee(Credentials::load(&settings.credentials_file)?),
@@ -155,7 +157,7 @@ impl Terminal {
     /// The contract's answer tells the sender nothing; the log says what was wrong with its signature.
     fn verify<'a>(&self, credentials: &'a Credentials, head: &Parts, body: &[u8]) -> Option<&'a Known> {
         let url = aimed_at(&self.origin, head);
-        let request = Received { method: head.method.as_str(), url: &url, headers: &head.headers, body };
+        let request = verify::Received { method: head.method.as_str(), url: &url, headers: &head.headers, body };
         let verified = credentials.verify(&request, now());
         verified.inspect_err(|error| tracing::debug!(code = error.code(), "a signature was refused")).ok().flatten()
     }
@@ -164,7 +166,7 @@ impl Terminal {
         let documents = self.documents.as_ref().ok_or(Refusal::CapabilitiesInvalid)?;
         let capabilities_sha256 = documents.capabilities_sha256.as_str();
         match errand {
-            Errand::Accept { notification, sha256 } => self.accept(&notification, &sha256, body).await,
+            Errand::Accept { notification, sha256 } => self.accept(notification, sha256, body).await,
             Errand::Status { event_id, site_id } => {
                 let stored = self.store.read_notification(&event_id).await.map_err(|error| fault(&error))?;
                 let stored = stored.filter(|stored| stored.site_id == site_id).ok_or(Refusal::NotFound)?;
@@ -184,20 +186,14 @@ impl Terminal {
         }
     }
 
-    async fn accept(&self, notification: &Notification, sha256: &str, body: &[u8]) -> Result<Reply, Refusal> {
+    async fn accept(&self, notification: Notification, sha256: String, body: &[u8]) -> Result<Reply, Refusal> {
         // It was parsed as UTF-8 before.
-        let payload = std::str::from_utf8(body).map_err(|_| Refusal::JsonInvalid)?;
-        let new = NewNotification {
-            notification_id: &notification.notification_id,
-            event_id: &notification.event_id,
-            site_id: &notification.site_id,
-            terminal_status: &notification.terminal_status,
-            payload_sha256: sha256,
-            payload,
-            max_attempts: self.max_attempts,
-        };
-        match self.store.accept_notification(&new).await {
-            Ok(Accepted::Fresh | Accepted::Converged) => Ok(report::acknowledge(notification, sha256)),
+        let payload = std::str::from_utf8(body).map_err(|_| Refusal::JsonInvalid)?.to_owned();
+        let received = Arc::new(Received { notification, sha256, payload });
+        match self.intake.accept(received.clone()).await {
+            Ok(Accepted::Fresh | Accepted::Converged) => {
+                Ok(report::acknowledge(&received.notification, &received.sha256))
+            }
             Ok(Accepted::Collision) => Err(Refusal::IdempotencyCollision),
             Err(error) => Err(fault(&error)),
         }

@@ -108,6 +108,31 @@ async fn the_first_is_fresh_its_replay_converges_and_another_under_its_event_col
 }
 
 #[tokio::test]
+async fn of_those_accepted_together_each_is_stored_once_and_the_taken_ones_are_told() {
+    let db = inbox().await;
+    assert_eq!(db.store.accept_notifications(&[]).await, Ok(Vec::new()));
+    let stored = Sample::new("event-1", "site", "1");
+    assert_eq!(stored.accept(&db).await, Accepted::Fresh);
+    let samples = [
+        stored,
+        Sample::new("event-2", "site", "1"),
+        Sample::new("event-2", "site", "1"),
+        Sample::new("event-1", "other-site", "1"),
+        Sample::new("event-3", "site", "1"),
+    ];
+    let new: Vec<_> = samples.iter().map(Sample::new_notification).collect();
+    let told = db.store.accept_notifications(&new).await.expect("the database answers");
+    assert_eq!(told, [Together::Taken, Together::Stored, Together::Taken, Together::Taken, Together::Stored]);
+    let converged = [Accepted::Converged, Accepted::Converged, Accepted::Converged, Accepted::Collision];
+    for (new, expected) in new.iter().zip(converged) {
+        assert_eq!(db.store.converge_notification(new).await, Ok(expected));
+    }
+    let absent = Sample::new("event-4", "site", "1");
+    assert_eq!(db.store.converge_notification(&absent.new_notification()).await, Ok(Accepted::Fresh));
+    assert_eq!(db.store.inbox_health().await.expect("it answers").counts, [4, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
 async fn a_forwarded_notification_is_ended_by_its_own_claim_only() {
     let db = inbox().await;
     let samples = ["event-1", "event-2", "event-3"].map(|event| Sample::new(event, "site-1", "release-1"));
