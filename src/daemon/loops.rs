@@ -39,8 +39,12 @@ pub(super) async fn claim(
     let mut pause = Pause::default();
     while phases.now() == Phase::Running {
         outage.health.beat(Loop::Claim);
+        // Nothing is claimed before both are known to be right; a slow poll must not make that wait longer.
         if outage.health.has(Condition::Schema) || outage.health.has(Condition::Clock) {
-            wait(jittered(poll), &phases).await;
+            tokio::select! {
+                () = outage.health.changed() => {}
+                () = wait(PROBE_EVERY, &phases) => {}
+            }
             continue;
         }
         let room = tokio::select! {

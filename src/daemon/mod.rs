@@ -88,9 +88,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
-    let health = Arc::new(Health::new(silence, &Loop::ALL));
-    // Nothing is claimed before the clocks were compared once.
-    health.set(Condition::Clock, Some("not known yet".into()));
+    let watched = [Condition::Database, Condition::Schema, Condition::Clock];
+    let health = Arc::new(Health::new(silence, &Loop::ALL, &watched));
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;

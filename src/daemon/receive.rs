@@ -44,7 +44,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let mut files = Files::new(&settings.receive, profile)?;
 
     let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
-    let health = Arc::new(Health::new(silence, &[Loop::Probe]));
+    let health = Arc::new(Health::new(silence, &[Loop::Probe], &[Condition::Database, Condition::Schema]));
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     let phases = Phases::new();

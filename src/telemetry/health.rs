@@ -5,6 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 /// How long after the last unopenable row the readiness page mentions it.
 const WARNING_LASTS: Duration = Duration::from_secs(15 * 60);
 
@@ -57,21 +59,23 @@ pub(crate) struct Health {
     loops: &'static [Loop],
     beats: [AtomicU64; Loop::ALL.len()],
     faults: Mutex<BTreeMap<Condition, String>>,
+    changed: Notify,
     /// When a row last came that no held key opens.
     unopenable: Mutex<Option<Instant>>,
 }
 
 impl Health {
-    /// One of `loops` that is silent for longer than `silence` counts as stuck. Starts unready: nothing is known yet.
-    pub(crate) fn new(silence: Duration, loops: &'static [Loop]) -> Health {
-        let unknown = || String::from("not known yet");
-        let faults = BTreeMap::from([(Condition::Database, unknown()), (Condition::Schema, unknown())]);
+    /// One of `loops` that is silent for longer than `silence` counts as stuck. Starts unready: of `watched` nothing is
+    /// known yet.
+    pub(crate) fn new(silence: Duration, loops: &'static [Loop], watched: &[Condition]) -> Health {
+        let faults = watched.iter().map(|condition| (*condition, "not known yet".into())).collect();
         Health {
             started: Instant::now(),
             silence,
             loops,
             beats: Default::default(),
             faults: Mutex::new(faults),
+            changed: Notify::new(),
             unopenable: Mutex::default(),
         }
     }
@@ -90,7 +94,15 @@ impl Health {
             None => faults.remove(&condition),
         };
         super::metrics::ready(faults.is_empty());
+        if changed {
+            self.changed.notify_one();
+        }
         changed
+    }
+
+    /// Resolves when a condition has changed since it was last waited for. For one waiter.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     pub(crate) fn has(&self, condition: Condition) -> bool {
@@ -140,14 +152,14 @@ mod tests {
 
     #[test]
     fn a_new_process_is_live_but_not_ready() {
-        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL, &[Condition::Database, Condition::Schema]);
         assert!(health.live().is_ok());
         assert_eq!(health.ready().unwrap_err(), "database: not known yet\nschema: not known yet\n");
     }
 
     #[test]
     fn a_silent_loop_is_named() {
-        let health = Health::new(Duration::ZERO, &Loop::ALL);
+        let health = Health::new(Duration::ZERO, &Loop::ALL, &[Condition::Database, Condition::Schema]);
         std::thread::yield_now();
         while health.started.elapsed() < Duration::from_millis(2) {
             std::hint::spin_loop();
@@ -157,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_condition_reports_only_changes() {
-        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL, &[Condition::Database, Condition::Schema]);
         assert!(health.set(Condition::Database, None));
         assert!(!health.set(Condition::Database, None));
         assert!(health.set(Condition::Schema, None));
@@ -168,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_row_that_no_key_opens_is_a_warning_and_no_fault() {
-        let health = Health::new(Duration::from_secs(60), &Loop::ALL);
+        let health = Health::new(Duration::from_secs(60), &Loop::ALL, &[Condition::Database, Condition::Schema]);
         health.set(Condition::Database, None);
         health.set(Condition::Schema, None);
         assert_eq!(health.ready().unwrap(), "ok\n");
