@@ -91,11 +91,7 @@ async fn database(config: &Config, findings: &mut Findings) {
         Err(failure) => return findings.fail("database", failure),
     };
     let asked = (SystemTime::now(), Instant::now());
-    let probe = match store.probe().await {
-        Ok(probe) if probe.in_recovery || probe.read_only => {
-            let message = "is read-only: point database.url at the primary".to_owned();
-            return findings.fail("database", Failure::config(message));
-        }
+    let probe = match store.probe_primary().await {
         Ok(probe) => probe,
         Err(error) => return findings.fail("database", error.into()),
     };

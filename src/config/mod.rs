@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
 pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
-pub(crate) use settings::{CompatPolicy, Egress, LogFormat, Sealing, SealingAddress, Settings, Signing, Sweep};
+pub(crate) use settings::{CompatPolicy, Egress, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, Sweep};
 
 use crate::secret::Secret;
 use crate::store::{StoreConfig, TableName};

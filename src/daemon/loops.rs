@@ -11,7 +11,7 @@ use super::{notify, refusals};
 use crate::claim::Slots;
 use crate::config::Sweep;
 use crate::deliver::{Phase, Phases, Tools, deliver};
-use crate::store::{Kind, Probe, Store, StoreError};
+use crate::store::{Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
@@ -184,10 +184,7 @@ async fn probe_once(
     preflight_at: &mut Instant,
 ) -> Result<(), StoreError> {
     let asked = (SystemTime::now(), Instant::now());
-    let probe = store.probe().await?;
-    if probe.in_recovery || probe.read_only {
-        return Err(StoreError { statement: "outbox/probe", kind: Kind::ReadOnly });
-    }
+    let probe = store.probe_primary().await?;
     outage.ok();
     judge_clock(skew(&probe, asked), &outage.health);
     let now = Instant::now();

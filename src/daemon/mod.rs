@@ -18,7 +18,7 @@ pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
-use crate::config::{Config, ConfigError, Sources};
+use crate::config::{Config, ConfigError, Log, Sources};
 use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
@@ -80,9 +80,7 @@ impl Signals {
 /// Runs until a signal ends it. An error means that nothing was claimed.
 pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonError> {
     let settings = &config.settings;
-    logs::install(settings.log.format, &settings.log.filter).map_err(|_| DaemonError::LogFilter)?;
-    let recorder =
-        metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
+    let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
@@ -139,6 +137,11 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {
+    logs::install(log.format, &log.filter).map_err(|_| DaemonError::LogFilter)?;
+    metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })
 }
 
 async fn open_admin(

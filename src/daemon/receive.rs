@@ -8,14 +8,14 @@ use tokio::signal::unix::SignalKind;
 use tokio::time::Instant;
 
 use super::outage::Outage;
-use super::{DaemonError, Signals, loops, notify, on, open_admin};
+use super::{DaemonError, Signals, loops, notify, on, open_admin, open_telemetry};
 use crate::config::{Config, Receive};
 use crate::deliver::{Phase, Phases};
 use crate::receive::server::{Certificate, Listener, Server};
 use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreConfig, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
-use crate::telemetry::{logs, metrics};
+use crate::telemetry::metrics;
 
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 /// How soon a changed certificate or credentials file is noticed without a signal.
@@ -30,9 +30,7 @@ const CUT_RESERVE: Duration = Duration::from_secs(1);
 /// Serves until a signal ends it. An error means that nothing was received.
 pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let settings = &config.settings;
-    logs::install(settings.log.format, &settings.log.filter).map_err(|_| DaemonError::LogFilter)?;
-    let recorder =
-        metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
+    let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     // Planning would be a good part of what a notification costs, and a table without rows has no other plan than a full one.
     let database = StoreConfig { keep_plans: true, ..config.store()? };
@@ -212,10 +210,7 @@ async fn probe(store: Arc<Store>, outage: Arc<Outage>) {
 }
 
 async fn probe_once(store: &Store) -> Result<(), StoreError> {
-    let probe = store.probe().await?;
-    if probe.in_recovery || probe.read_only {
-        return Err(StoreError { statement: "outbox/probe", kind: Kind::ReadOnly });
-    }
+    store.probe_primary().await?;
     // No event has an empty id: this asks whether the inbox is there and is what the statements were written for.
     store.read_notification("").await.map(drop)
 }

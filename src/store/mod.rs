@@ -68,8 +68,8 @@ pub(crate) struct Backlog {
 pub(crate) struct Probe {
     /// The database's clock in Unix seconds.
     pub(crate) clock: f64,
-    pub(crate) in_recovery: bool,
-    pub(crate) read_only: bool,
+    in_recovery: bool,
+    read_only: bool,
 }
 
 /// How many connections there are, for whoever measures.
@@ -211,7 +211,7 @@ impl Store {
     }
 
     /// `sql/outbox/probe.sql`
-    pub(crate) async fn probe(&self) -> Result<Probe, StoreError> {
+    async fn probe(&self) -> Result<Probe, StoreError> {
         self.read_one(&self.statements.probe, &[], |answer| {
             Ok(Probe {
                 clock: read(answer, "clock")?,
@@ -220,6 +220,15 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// The same of a database that claims and takes in: one that takes no writes is an error.
+    pub(crate) async fn probe_primary(&self) -> Result<Probe, StoreError> {
+        let probe = self.probe().await?;
+        if probe.in_recovery || probe.read_only {
+            return Err(StoreError::new(self.statements.probe.label, Kind::ReadOnly));
+        }
+        Ok(probe)
     }
 
     /// `sql/outbox/inspect_table.sql`, judged: what keeps this table from being delivered well, or at all.
