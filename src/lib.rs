@@ -38,6 +38,7 @@ pub(crate) mod deliver;
 #[doc(hidden)]
 pub mod demo;
 pub(crate) mod envelope;
+pub(crate) mod hex;
 pub(crate) mod post;
 pub(crate) mod receive;
 pub(crate) mod sealing;

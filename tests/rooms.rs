@@ -62,14 +62,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "verdict",
         ],
     ),
-    ("envelope", &["secret"]),
+    ("envelope", &["hex", "secret"]),
     ("post", &["address", "signature", "verdict"]),
-    ("receive", &["address", "config", "deliver", "envelope", "secret", "signature", "store", "telemetry"]),
-    ("sealing", &["address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
+    ("receive", &["hex", "address", "config", "deliver", "envelope", "secret", "signature", "store", "telemetry"]),
+    ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
+    ("hex", &[]),
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
-    ("signature", &["secret"]),
-    ("signer", &["secret", "signature"]),
+    ("signature", &["hex", "secret"]),
+    ("signer", &["hex", "secret", "signature"]),
     ("store", &["envelope", "secret"]),
     ("telemetry", &["config", "store"]),
     ("verdict", &[]),
@@ -105,7 +106,7 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
         &["canonical", "capabilities", "checks", "headers", "notification", "openapi", "report"];
     const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal", "revocation"];
     let pure = |name: &str| {
-        ["envelope", "signature", "verdict"].contains(&room(name))
+        ["envelope", "hex", "signature", "verdict"].contains(&room(name))
             || ["address/policy.rs", "address/url.rs"].contains(&name)
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))
             || PURE_OF_WEBHOOK.iter().any(|part| *name == format!("receive/webhook/{part}.rs"))

@@ -13,6 +13,7 @@ use super::Door;
 use super::ledger::{Commit, Committed, Line};
 use crate::config::{Config, Sources};
 use crate::envelope::{Aad, Binding, EnvelopeKey, seal};
+use crate::hex;
 use crate::secret::random;
 use crate::signature::{Algorithm, SigningKey};
 use crate::store::{DemoRows, Store};
@@ -29,7 +30,7 @@ pub(super) struct Host {
 impl Host {
     /// Makes both keys and leaves them where the daemon's configuration will look.
     pub(super) fn new(database_url: &str, home: &Path) -> anyhow::Result<Host> {
-        let hex: String = random::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex::encode(&random::<32>());
         write_private(&home.join("envelope.key"), hex.as_bytes())?;
         let (key, pem) = SigningKey::generate(Algorithm::Ed25519, Some("demo-key"), &SystemRandom::new())?;
         write_private(&home.join("signing.pem"), pem.as_bytes())?;
@@ -70,9 +71,8 @@ impl Host {
 
     /// Returns the body that was sealed.
     fn seal_into(&self, rows: &mut DemoRows, url: &str) -> String {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let task_id = format!("task_{}", hex(&random::<8>()));
-        let key = format!("whk_{}", hex(&random::<16>()));
+        let task_id = format!("task_{}", hex::encode(&random::<8>()));
+        let key = format!("whk_{}", hex::encode(&random::<16>()));
         let body = json!({
             "idempotency_key": key,
             "notification_id": format!("{task_id}.terminal"),
@@ -82,7 +82,7 @@ impl Host {
             "protocol": "media-buy",
             "status": "completed",
             "timestamp": humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
-            "result": { "media_buy_id": format!("mb_{}", hex(&random::<4>())), "packages": [] },
+            "result": { "media_buy_id": format!("mb_{}", hex::encode(&random::<4>())), "packages": [] },
         })
         .to_string();
         let aad = Aad::delivery(&Binding {

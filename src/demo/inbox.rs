@@ -13,7 +13,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-use super::{Home, Steps, host, migrate, start, start_postgres, stop};
+use super::{Home, host, migrate, say, start, start_postgres, stop};
+use crate::hex;
 
 const PATH: &str = "/v1/localization/terminal-notifications";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,16 +27,16 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     println!(
         "outboxd receive --demo: a throwaway Postgres, the real receiver and {SENDERS} senders; all removed at the end.\n"
     );
-    let (home, step) = (Home::new()?, Steps::new());
-    let postgres = step.done("Postgres", start_postgres().await?, "running in a directory of its own");
+    let home = Home::new()?;
+    let postgres = start_postgres().await?;
     let binary = std::env::current_exe().context("cannot find the outboxd binary")?;
     let sender = Sender::new(&home.0);
     host::write_private(&home.0.join("credentials.json"), sender.credentials().as_bytes())?;
     let config = home.0.join("outboxd.toml");
     host::write_private(&config, settings(&postgres.url("postgres"), &home.0).as_bytes())?;
     migrate(&binary, &config).await?;
-    step.say("tables", "made by outboxd migrate");
-    let outcome = play(&binary, &home.0, &config, sender, &step).await;
+    say("tables", "made by outboxd migrate");
+    let outcome = play(&binary, &home.0, &config, sender).await;
     tokio::task::spawn_blocking(move || drop(postgres)).await?;
     let sums = match outcome {
         Ok(sums) => sums,
@@ -45,10 +46,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     if sums.kept() { Ok(()) } else { bail!("a promise was not kept; see the figures above") }
 }
 
-async fn play(binary: &Path, home: &Path, config: &Path, mut sender: Sender, step: &Steps) -> anyhow::Result<Sums> {
+async fn play(binary: &Path, home: &Path, config: &Path, mut sender: Sender) -> anyhow::Result<Sums> {
     let mut receiver = start(binary, home, "receive", config)?;
     sender.discover().await?;
-    step.say("receiver", "outboxd receive on a unix socket; its capabilities are known to the senders");
+    say("receiver", "outboxd receive on a unix socket; its capabilities are known to the senders");
     let began = Instant::now();
     let events: Vec<String> = (0..NOTIFICATIONS).map(|n| format!("event-{n}")).collect();
     let mut sums = Sums::default();
@@ -62,13 +63,13 @@ async fn play(binary: &Path, home: &Path, config: &Path, mut sender: Sender, ste
     let ((), killed) = futures_util::future::join(sender.send_all(behind, &mut sums), kill).await;
     killed?;
     receiver.wait().await?;
-    step.say("kill -9", &format!("{} acknowledged by then, {} without an answer", sums.acks.len(), sums.unanswered));
+    say("kill -9", &format!("{} acknowledged by then, {} without an answer", sums.acks.len(), sums.unanswered));
     receiver = start(binary, home, "receive", config)?;
     sender.discover().await?;
     // All of them again: what was stored converges, what was not is stored now.
     let acknowledged = sums.acks.len();
     sender.send_all(&events, &mut sums).await;
-    step.say("again", &format!("all {NOTIFICATIONS}, of which {acknowledged} had been acknowledged before"));
+    say("again", &format!("all {NOTIFICATIONS}, of which {acknowledged} had been acknowledged before"));
     for event in events.iter().step_by(CHANGED_EVERY) {
         let (status, _) = sender.send(&body(event, "another-plan")).await?;
         sums.changed_refused += u64::from(status == 409);
@@ -145,7 +146,7 @@ struct Sender {
 
 impl Sender {
     fn new(home: &Path) -> Sender {
-        let token = || hex(&crate::secret::random::<32>());
+        let token = || hex::encode(&crate::secret::random::<32>());
         Sender { socket: home.join("inbox.sock"), tokens: [token(), token()], capabilities_sha256: String::new() }
     }
 
@@ -229,9 +230,5 @@ fn body(event: &str, plan: &str) -> String {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }

@@ -48,9 +48,9 @@ struct Door {
 
 pub(crate) async fn run(rows: u32, stay: bool) -> anyhow::Result<()> {
     println!("outboxd demo: a throwaway Postgres and six buyers on loopback; everything is removed at the end.\n");
-    let (home, step) = (Home::new()?, Steps::new());
-    let postgres = step.done("Postgres", start_postgres().await?, "running in a directory of its own");
-    let outcome = play(&postgres, &home.0, rows, stay, &step).await;
+    let home = Home::new()?;
+    let postgres = start_postgres().await?;
+    let outcome = play(&postgres, &home.0, rows, stay).await;
     tokio::task::spawn_blocking(move || drop(postgres)).await?;
     let sums = match outcome {
         Ok(sums) => sums,
@@ -60,23 +60,23 @@ pub(crate) async fn run(rows: u32, stay: bool) -> anyhow::Result<()> {
     if sums.kept() { Ok(()) } else { bail!("a promise was not kept; see the ledger above") }
 }
 
-async fn play(postgres: &Throwaway, home: &Path, rows: u32, stay: bool, step: &Steps) -> anyhow::Result<Sums> {
+async fn play(postgres: &Throwaway, home: &Path, rows: u32, stay: bool) -> anyhow::Result<Sums> {
     let binary = std::env::current_exe().context("cannot find the outboxd binary")?;
     let (database, config) = (postgres.url("postgres"), home.join("outboxd.toml"));
     let host = Host::new(&database, home)?;
     migrate(&binary, &config).await?;
-    step.say("tables", "made by outboxd migrate");
+    say("tables", "made by outboxd migrate");
     let mut scripted = Scripted::new(home, check_against(host.jwks.clone()))?;
     host.make_room_for_buyers().await?;
     let mut steady = Steady::start(&binary, home, &postgres.url("buyers"), &host.jwks).await?;
-    step.say("buyers", "one to three share a real outboxd receive and its own database; the others are scripted");
+    say("buyers", "one to three share a real outboxd receive and its own database; the others are scripted");
     let doors = open_doors(steady.address, &mut scripted, rows)?;
     let mut daemon = start(&binary, home, "run", &config)?;
-    step.say("daemon", "outboxd run, with keys made for this demo");
+    say("daemon", "outboxd run, with keys made for this demo");
 
     let began = Instant::now();
     let committed = host.enqueue(&doors).await?;
-    step.say("host", &format!("{rows} webhooks sealed and committed in {:.1} s", began.elapsed().as_secs_f64()));
+    say("host", &format!("{rows} webhooks sealed and committed in {:.1} s", began.elapsed().as_secs_f64()));
     let (lines, took) = watch(&host, &doors, rows, began).await?;
     let inbox = steady.received(0).await?;
     let last = inbox.last().map_or(0, |message| message.id);
@@ -104,7 +104,9 @@ async fn play(postgres: &Throwaway, home: &Path, rows: u32, stay: bool, step: &S
 }
 
 async fn start_postgres() -> anyhow::Result<Throwaway> {
-    Ok(tokio::task::spawn_blocking(|| Throwaway::start(&postgres::Options::default())).await??)
+    let postgres = tokio::task::spawn_blocking(|| Throwaway::start(&postgres::Options::default())).await??;
+    say("Postgres", "running in a directory of its own");
+    Ok(postgres)
 }
 
 /// The check that each buyer makes: the AdCP webhook profile against the seller's published key.
@@ -217,7 +219,7 @@ struct Home(std::path::PathBuf);
 impl Home {
     fn new() -> anyhow::Result<Home> {
         use std::os::unix::fs::DirBuilderExt;
-        let name: String = crate::secret::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = crate::hex::encode(&crate::secret::random::<8>());
         let path = std::env::temp_dir().join(format!("outboxd-demo-{name}"));
         std::fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Home(path))
@@ -238,19 +240,6 @@ impl Drop for Home {
 }
 
 /// What has been done, one line each.
-struct Steps;
-
-impl Steps {
-    fn new() -> Steps {
-        Steps
-    }
-
-    fn say(&self, what: &str, how: &str) {
-        println!("  {what:<10} {how}");
-    }
-
-    fn done<T>(&self, what: &str, value: T, how: &str) -> T {
-        self.say(what, how);
-        value
-    }
+fn say(what: &str, how: &str) {
+    println!("  {what:<10} {how}");
 }

@@ -66,7 +66,7 @@ impl EnvelopeKey {
         let mut hash = Context::new(&SHA256);
         hash.update(b"outboxd envelope key\0");
         hash.update(self.0.as_slice());
-        hash.finish().as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect()
+        crate::hex::encode(&hash.finish().as_ref()[..6])
     }
 
     pub(super) fn cipher(&self) -> LessSafeKey {

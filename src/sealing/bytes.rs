@@ -18,14 +18,7 @@ pub(super) fn to_base64(bytes: &[u8]) -> String {
 
 /// `\x0a1b`
 pub(super) fn to_bytea(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(2 + 2 * bytes.len());
-    text.push_str("\\x");
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 0x0f)]));
-    }
-    text
+    format!("\\x{}", crate::hex::encode(bytes))
 }
 
 /// `\x0a1b`, or base64.

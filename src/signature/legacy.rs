@@ -1,8 +1,6 @@
 //! The two schemes that registrations from before RFC 9421 may ask for: a bearer token, and an HMAC over timestamp and
 //! body. They sign neither the URL nor the method; nothing here makes up for that.
 
-use std::fmt::Write;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
 
@@ -40,11 +38,7 @@ pub(super) fn hmac_headers(credentials: &Secret, body: &[u8], unix_seconds: i64)
     context.update(unix_seconds.to_string().as_bytes());
     context.update(b".");
     context.update(body);
-    let mut text = String::from("sha256=");
-    for byte in context.sign().as_ref() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
+    let text = format!("sha256={}", crate::hex::encode(context.sign().as_ref()));
     // Hex digits are visible ASCII.
     let mut signature = HeaderValue::from_str(&text).expect("hex digits make a header value");
     signature.set_sensitive(true);

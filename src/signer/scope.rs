@@ -41,10 +41,6 @@ pub(super) fn file_name(scope: &str) -> String {
     if name.len() <= MAX_FILE_NAME {
         return name;
     }
-    let mut name = String::from("sha256-");
-    for byte in ring::digest::digest(&ring::digest::SHA256, scope.as_bytes()).as_ref() {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name.push_str(".json");
-    name
+    let hash = ring::digest::digest(&ring::digest::SHA256, scope.as_bytes());
+    format!("sha256-{}.json", crate::hex::encode(hash.as_ref()))
 }

@@ -96,7 +96,7 @@ fn is_positive(value: &Value) -> bool {
 
 /// Lower-case hex.
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::hex::encode(digest(&SHA256, bytes).as_ref())
 }
 
 #[cfg(test)]
