@@ -1,6 +1,7 @@
 //! Where a delivery may go: URL rules, names, addresses, and the pin that every connection needs. Opens no connection to a receiver.
 
 mod lookup;
+mod memory;
 #[cfg(test)]
 pub(crate) mod name_server;
 mod pin;

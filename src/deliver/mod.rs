@@ -4,6 +4,7 @@
 pub(crate) mod blame;
 mod phase;
 mod report;
+mod resolver;
 mod snapshot;
 
 use std::panic::AssertUnwindSafe;
@@ -15,9 +16,10 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 pub(crate) use phase::{Phase, Phases};
+pub(crate) use resolver::ResolverWatch;
 pub(crate) use snapshot::{Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, sealing_token};
 
-use crate::address::{Destination, Pinned, pin};
+use crate::address::{Destination, PinError, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
@@ -40,6 +42,7 @@ pub(crate) struct Tools {
     phases: Phases,
     settle: settle::Sender,
     health: Arc<Health>,
+    name_servers: Arc<ResolverWatch>,
 }
 
 impl Tools {
@@ -49,6 +52,7 @@ impl Tools {
         phases: Phases,
         settle: settle::Sender,
         health: Arc<Health>,
+        name_servers: Arc<ResolverWatch>,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
             CompatPolicy::Default => StatusPolicy::Default,
@@ -65,7 +69,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers }
     }
 }
 
@@ -181,14 +185,33 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
     let signer = signer(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
-    let pinned = tokio::time::timeout_at(deadline, pin(&destination, &snapshot.policy, &snapshot.resolver))
-        .await
-        .map_err(|_| Cause::DnsTimeout)?
-        .map_err(|error| blame::pin(&error))?;
+    let pinned = pinned(&destination, &snapshot, deadline, &tools.name_servers).await?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request =
         sign(signer.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
     Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
+}
+
+/// A lookup that nobody answered is held against its name only if the name servers answer something else.
+async fn pinned(
+    destination: &Destination,
+    snapshot: &Snapshot,
+    deadline: Instant,
+    name_servers: &ResolverWatch,
+) -> Result<Pinned, Cause> {
+    let (began, answered) = (Instant::now(), snapshot.resolver.answered());
+    let pinning = tokio::time::timeout_at(deadline, pin(destination, &snapshot.policy, &snapshot.resolver)).await;
+    if snapshot.resolver.answered() > answered {
+        name_servers.heard(snapshot.resolver.answered());
+    }
+    let error = match pinning.unwrap_or(Err(PinError::Timeout)) {
+        Ok(pinned) => return Ok(pinned),
+        Err(error) => error,
+    };
+    if error.is_silence() && name_servers.explains(&snapshot.resolver, began).await {
+        return Err(Cause::ResolverDown);
+    }
+    Err(blame::pin(&error))
 }
 
 /// Who signs this attempt: the legacy registration inside the envelope, or the key of the row's scope as it is now.

@@ -153,6 +153,8 @@ causes! {
         "The host name could not be resolved.",
     DnsTimeout "dns_timeout" Retry Retry Receiver
         "Name resolution did not end before the attempt's deadline.",
+    ResolverDown "resolver_down" GiveBack GiveBack Ours
+        "The name servers answer nothing at all; nothing is claimed until they do.",
     DnsTooManyAddresses "dns_too_many_addresses" RetrySlow Retry Receiver
         "The host name has more addresses than are checked.",
     AddressForbidden "address_forbidden" RetrySlow Quarantine Receiver
