@@ -15,7 +15,9 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 pub(crate) use phase::{Phase, Phases};
-pub(crate) use snapshot::{Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, sealing_token};
+pub(crate) use snapshot::{
+    Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, resolver, sealing_token,
+};
 
 use crate::address::{Destination, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};
