@@ -5,6 +5,7 @@ pub(crate) mod blame;
 mod phase;
 mod report;
 mod snapshot;
+pub(crate) mod trace;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
