@@ -43,6 +43,7 @@ fn room(name: &str) -> &str {
 /// The rooms that a room's code names by `crate::`, and the libraries that only some may touch.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("address", &["signature"]),
+    ("certificate", &[]),
     ("claim", &["envelope", "secret", "store", "telemetry"]),
     ("config", &["secret", "store"]),
     (
@@ -70,7 +71,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
-    ("signer", &["hex", "secret", "signature"]),
+    ("signer", &["certificate", "hex", "secret", "signature"]),
     ("store", &["envelope", "secret"]),
     ("telemetry", &["config", "store"]),
     ("verdict", &[]),
