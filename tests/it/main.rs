@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod client_certificates;
 mod clock;
 mod config;
 mod crash;
