@@ -4,6 +4,7 @@
 mod support;
 
 mod check_url;
+mod client_certificates;
 mod clock;
 mod config;
 mod crash;
