@@ -1,6 +1,7 @@
 //! What must hold of every configuration: it is taken, or refused in one sentence, and that sentence shows no secret.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,18 +54,19 @@ pub(super) fn check(data: &[u8]) {
 }
 
 fn attempt(file: &str, variables: &str, flags: &str) -> bool {
-    let mut environment: Vec<(String, String)> = variables
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let named = variables.lines().filter_map(|line| line.split_once('='));
+    let mut environment: Vec<(OsString, OsString)> = named.map(|(name, value)| (name.into(), value.into())).collect();
     for name in ["OUTBOXD_DATABASE__URL", "OUTBOXD_DATABASE__PASSWORD", "OUTBOXD_ENVELOPE__KEYS"] {
-        environment.push((name.to_owned(), format!("postgresql://app:{SECRET}@/{SECRET}?host={SECRET}")));
+        environment.push((name.into(), format!("postgresql://app:{SECRET}@/{SECRET}?host={SECRET}").into()));
     }
     let loaded = FILE.with_borrow(|scratch| {
         std::fs::write(&scratch.0, file).expect("the scratch file can be written");
         let sets = flags.lines().map(str::to_owned).collect();
-        Config::load(&Sources { file: Some(scratch.0.clone()), sets, environment })
+        Config::load(&Sources {
+            file: Some(scratch.0.clone()),
+            sets,
+            environment: Sources::ours(environment.into_iter()),
+        })
     });
     match loaded {
         Err(error) => {

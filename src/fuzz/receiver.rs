@@ -29,6 +29,9 @@ static SHORT: LazyLock<SignedRequest> = LazyLock::new(|| request(b"{}"));
 /// Does not fit into the buffers between a client and a receiver that does not read.
 static LONG: LazyLock<SignedRequest> = LazyLock::new(|| request(&[b' '; 16 << 10]));
 
+/// `B` and `C`, and no other: each has to be waited for.
+const SILENT: u8 = b'C';
+
 /// The first byte says how the receiver behaves, the rest is what it says.
 pub(super) fn check(data: &[u8]) {
     let Some((&manner, says)) = data.split_first() else { return };
@@ -36,7 +39,7 @@ pub(super) fn check(data: &[u8]) {
     let piece = [usize::MAX, 1 + says.len() / 16, 1 + says.len() / 3, 1][usize::from(manner >> 2 & 3)];
     // Byte by byte is for short ones.
     let piece = if piece == 1 { 1 + says.len() / 256 } else { piece };
-    let script = Script { says: says.to_vec(), piece, early: manner & 1 != 0, silent: manner & 2 != 0 };
+    let script = Script { says: says.to_vec(), piece, early: manner & 1 != 0, silent: manner | 1 == SILENT };
     let deadline = if script.silent { IMPATIENCE } else { PATIENCE };
     let sent = if script.early { &*LONG } else { &*SHORT };
     let outcome = RUNTIME
