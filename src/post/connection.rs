@@ -7,12 +7,12 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::rt::{Read, Write};
 use rustls_pki_types::ServerName;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::Stream;
 use super::exchange::fault;
 use super::io::{Outgoing, Progress, Watched};
 use crate::certificate::IdentityId;
@@ -45,7 +45,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Starts HTTP on the stream. Writes nothing yet.
-    pub(super) async fn start(stream: Stream, key: Key) -> hyper::Result<Connection> {
+    pub(super) async fn start<S>(stream: S, key: Key) -> hyper::Result<Connection>
+    where
+        S: Read + Write + Unpin + Send + 'static,
+    {
         let progress = Arc::new(Progress::default());
         let watched = Watched::new(stream, Arc::clone(&progress));
         let (sender, connection) = http1::Builder::new()
@@ -86,10 +89,10 @@ impl Connection {
 }
 
 /// Moves bytes until the connection ends; returns the fault that ended it.
-async fn drive(
-    connection: http1::Connection<Watched<Stream>, Outgoing>,
-    parting: oneshot::Receiver<()>,
-) -> Option<Fault> {
+async fn drive<S>(connection: http1::Connection<Watched<S>, Outgoing>, parting: oneshot::Receiver<()>) -> Option<Fault>
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
     tokio::pin!(connection);
     tokio::select! {
         ended = &mut connection => ended.err().map(|error| fault(&error)),

@@ -6,6 +6,8 @@ mod exchange;
 mod fetch;
 mod io;
 mod pool;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod rehearsal;
 mod tls;
 
 #[cfg(test)]

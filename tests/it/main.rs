@@ -14,6 +14,7 @@ mod demo;
 mod drain;
 mod faults;
 mod fence;
+mod hardening;
 mod host_agents;
 mod host_parity;
 mod host_proposals;
