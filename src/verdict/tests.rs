@@ -147,6 +147,7 @@ fn each_cause_has_its_class() {
         ("dns_no_address", Retry, Retry),
         ("dns_failed", Retry, Retry),
         ("dns_timeout", Retry, Retry),
+        ("resolver_down", GiveBack, GiveBack),
         ("dns_too_many_addresses", RetrySlow, Retry),
         ("address_forbidden", RetrySlow, Quarantine),
         ("literal_forbidden", Quarantine, Quarantine),
