@@ -82,7 +82,7 @@ async fn race(addresses: &VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr
     }
 }
 
-async fn dial(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fault> {
+pub(super) async fn dial(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fault> {
     let stream = TcpStream::connect(address).await.map_err(|error| socket_fault(&error))?;
     // One request is written in few pieces and waited for: Nagle's delay would only add to it.
     stream.set_nodelay(true).map_err(|error| socket_fault(&error))?;

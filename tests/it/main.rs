@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod abuse;
 mod check_url;
 mod client_certificates;
 mod clock;
