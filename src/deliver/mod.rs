@@ -222,6 +222,7 @@ async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
     metrics::connection(posted.reused);
+    metrics::dials(crate::post::dials());
     metrics::connections_idle(ready.snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt

@@ -24,6 +24,7 @@ use crate::address::Pinned;
 use crate::signature::SignedRequest;
 use crate::verdict::{Attempt, Failure, Fault, Sent};
 
+pub(crate) use connect::dials;
 pub(crate) use pool::PoolLimits;
 pub(crate) use tls::tls_config;
 

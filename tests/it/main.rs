@@ -33,6 +33,7 @@ mod sdk;
 mod sealing;
 mod sealing_listener;
 mod secrets;
+mod ssrf;
 mod upgrade;
 mod wake;
 mod webhooks;
