@@ -10,6 +10,7 @@ mod crash;
 mod database;
 mod deliver;
 mod demo;
+mod differential;
 mod drain;
 mod faults;
 mod fence;
