@@ -5,6 +5,7 @@ mod check_url;
 mod codes;
 mod demo;
 mod exit;
+mod hardening;
 mod keygen;
 mod migrate;
 mod open;
@@ -93,7 +94,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    match dispatch(cli) {
+    match hardening::harden().and_then(|()| dispatch(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("outboxd: {}", failure.message());
@@ -103,7 +104,8 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
+    let environment = Sources::ours(std::env::vars_os());
+    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment };
     match cli.command {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),

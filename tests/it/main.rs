@@ -4,6 +4,7 @@
 mod support;
 
 mod check_url;
+mod client_certificates;
 mod clock;
 mod config;
 mod crash;
@@ -14,6 +15,7 @@ mod differential;
 mod drain;
 mod faults;
 mod fence;
+mod hardening;
 mod host_agents;
 mod host_parity;
 mod host_proposals;
