@@ -66,6 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("post", &["address", "signature", "verdict"]),
     ("receive", &["hex", "address", "config", "deliver", "envelope", "secret", "signature", "store", "telemetry"]),
     ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
+    ("rekey", &["envelope", "secret", "store"]),
     ("hex", &[]),
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
