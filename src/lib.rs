@@ -16,7 +16,8 @@
 //! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
 //! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
 //! is Postgres), `claim`, `signer`, `post`, `settle`, `rekey` (envelope keys in use and out of it), `telemetry`, `config`,
-//! `daemon` (the composition root), `cli` and `demo`. `tests/rooms.rs` reads the source and holds the rules.
+//! `daemon` (the composition root), `cli` and `demo`. `fuzz` is not part of the daemon. `tests/rooms.rs` reads the source and holds
+//! the rules.
 //!
 //! # What is absent
 //!
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod address;
+pub(crate) mod certificate;
 pub(crate) mod claim;
 pub mod cli;
 pub(crate) mod config;
@@ -38,6 +40,9 @@ pub(crate) mod deliver;
 #[doc(hidden)]
 pub mod demo;
 pub(crate) mod envelope;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub(crate) mod hex;
 pub(crate) mod post;
 pub(crate) mod receive;

@@ -34,6 +34,7 @@ const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
 const ENVELOPE_CENSUS_AGE: &str = "outboxd_envelope_census_age_seconds";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
+const EARLIEST_EXPIRY: &str = "outboxd_earliest_expiry_timestamp_seconds";
 const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
 const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
 pub(crate) const RECEIVED_WEBHOOKS: &str = "outboxd_received_webhooks_total";
@@ -100,6 +101,11 @@ fn describe() {
     describe_gauge!(ENVELOPE_ROWS, count, "What an envelope key is needed for, by place and the key's fingerprint.");
     describe_gauge!(ENVELOPE_CENSUS_AGE, Unit::Seconds, "Since outboxd_envelope_rows was last counted to the end.");
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
+    describe_gauge!(
+        EARLIEST_EXPIRY,
+        Unit::Seconds,
+        "When the first certificate or key in use expires (Unix time), by kind."
+    );
     describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
     describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
     describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
@@ -197,6 +203,10 @@ pub(crate) fn envelope_census_age(age: Option<Duration>) {
 
 pub(crate) fn egress_allowed(networks: usize) {
     gauge!(EGRESS_ALLOWED).set(networks as f64);
+}
+
+pub(crate) fn earliest_expiry(kind: &'static str, at: f64) {
+    gauge!(EARLIEST_EXPIRY, "kind" => kind).set(at);
 }
 
 /// Statuses come from the profiles' closed lists.
