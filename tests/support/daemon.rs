@@ -104,6 +104,10 @@ impl Daemon {
         .await;
     }
 
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     pub fn signal(&self, signal: Signal) {
         // Between this look and the kill the process may end and be reaped, but its number is not given to
         // another within microseconds.
