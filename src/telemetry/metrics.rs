@@ -22,6 +22,7 @@ const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
 const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 const PURGED_ROWS: &str = "outboxd_purged_rows_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
+const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
@@ -84,6 +85,7 @@ fn describe() {
     describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
     describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
+    describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
@@ -160,6 +162,11 @@ pub(crate) fn purged(rows: u64) {
 
 pub(crate) fn connection(reused: bool) {
     counter!(CONNECTIONS, "kind" => if reused { "reused" } else { "opened" }).increment(1);
+}
+
+/// The sum so far, which the process keeps.
+pub(crate) fn dials(total: u64) {
+    counter!(DIALS).absolute(total);
 }
 
 pub(crate) fn connections_idle(count: usize) {
