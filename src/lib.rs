@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod address;
+pub(crate) mod certificate;
 pub(crate) mod claim;
 pub mod cli;
 pub(crate) mod config;

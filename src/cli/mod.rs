@@ -1,6 +1,7 @@
 //! The command line: what each command takes, and what its exit code means. The only place with `anyhow`.
 
 mod check;
+mod check_url;
 mod codes;
 mod demo;
 mod exit;
@@ -42,7 +43,7 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
-                          unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
+                          or name servers unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
                           74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
@@ -65,6 +66,9 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check,
+    /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
+    #[command(after_help = check_url::HELP)]
+    CheckUrl(check_url::Args),
     /// Seal registrations and webhooks for a host without cryptography: JSON on standard input, JSON out.
     #[command(after_help = seal::HELP)]
     Seal(seal::Args),
@@ -107,6 +111,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
+        Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

@@ -73,6 +73,7 @@ pub(crate) struct Signing {
 pub(crate) struct Egress {
     pub(crate) allow: Vec<IpNet>,
     pub(crate) deny: Vec<IpNet>,
+    pub(crate) nat64_prefixes: Vec<IpNet>,
     pub(crate) allow_hosts: Vec<String>,
     pub(crate) ports: Vec<u16>,
     pub(crate) dns_servers: Vec<SocketAddr>,

@@ -5,6 +5,7 @@ pub(crate) mod blame;
 mod phase;
 mod report;
 mod snapshot;
+pub(crate) mod trace;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 pub(crate) use phase::{Phase, Phases};
-pub(crate) use snapshot::{Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, sealing_token};
+pub(crate) use snapshot::{
+    Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, resolver, sealing_token,
+};
 
 use crate::address::{Destination, Pinned, pin};
 use crate::claim::{Claim, Lease, Times};
@@ -23,7 +26,8 @@ use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
-use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
+use crate::signature::{Moment, Scheme, SignedRequest, sign};
+use crate::signer::Signer;
 use crate::store::Broken;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics;
@@ -180,37 +184,38 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
-    let signer = signer(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
+    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
     let pinned = tokio::time::timeout_at(deadline, pin(&destination, &snapshot.policy, &snapshot.resolver))
         .await
         .map_err(|_| Cause::DnsTimeout)?
         .map_err(|error| blame::pin(&error))?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request =
-        sign(signer.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+        sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
     Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
 }
 
-/// Who signs this attempt: the legacy registration inside the envelope, or the key of the row's scope as it is now.
-enum Signer {
-    Key(Arc<SigningKey>),
+/// By what this attempt authenticates: the legacy registration inside the envelope, or the signer of the row's scope as it
+/// is now.
+enum Authority {
+    Signer(Signer),
     Legacy(Authentication),
 }
 
-impl Signer {
+impl Authority {
     fn scheme(&self) -> Scheme<'_> {
         match self {
-            Signer::Key(key) => Scheme::Rfc9421(key),
-            Signer::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
-            Signer::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
+            Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
+            Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
         }
     }
 }
 
-async fn signer(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Signer, Cause> {
+async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Authority, Cause> {
     match &envelope.authentication {
-        Some(authentication) => Ok(Signer::Legacy(authentication.clone())),
-        None => snapshot.provider.resolve(scope).await.map(Signer::Key).map_err(|error| blame::resolve(&error)),
+        Some(authentication) => Ok(Authority::Legacy(authentication.clone())),
+        None => snapshot.provider.resolve(scope).await.map(Authority::Signer).map_err(|error| blame::resolve(&error)),
     }
 }
 

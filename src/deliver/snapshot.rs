@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::address::{HostPatternError, Policy, Resolver, UrlRules};
+use crate::address::{HostPatternError, Nat64Prefix, Nat64PrefixError, Policy, Resolver, UrlRules, own_addresses};
 use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::{Client, PoolLimits};
@@ -36,6 +36,8 @@ pub(crate) enum SnapshotError {
     Setting { key: &'static str, problem: String },
     #[error("{key}: {path}: {problem}", path = path.display())]
     File { key: &'static str, path: PathBuf, problem: String },
+    #[error("cannot read the addresses of this machine's interfaces, which no row may name: {0}")]
+    Interfaces(std::io::Error),
 }
 
 impl Snapshot {
@@ -172,16 +174,24 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
     let anchors = trust_anchors(egress)?;
     let tls = crate::post::tls_config(&anchors, egress.system_roots)
         .map_err(|error| setting("egress.trust_anchors", error.to_string()))?;
-    let resolver = match egress.dns_servers.as_slice() {
-        [] => Resolver::system(),
-        servers => Resolver::with_servers(servers),
-    }
-    .map_err(|error| setting("egress.dns_servers", error.to_string()))?;
     let (url_rules, policy) = destinations(config)?;
-    Ok(Way { url_rules, policy, resolver, client: Client::new(Arc::new(tls), PoolLimits::default()) })
+    Ok(Way {
+        url_rules,
+        policy,
+        resolver: resolver(config)?,
+        client: Client::new(Arc::new(tls), PoolLimits::default()),
+    })
 }
 
-/// What may be delivered to, as far as a URL alone shows it.
+pub(crate) fn resolver(config: &Config) -> Result<Resolver, SnapshotError> {
+    let built = match config.settings.egress.dns_servers.as_slice() {
+        [] => Resolver::system(),
+        servers => Resolver::with_servers(servers),
+    };
+    built.map_err(|error| setting("egress.dns_servers", error.to_string()))
+}
+
+/// What may be delivered to, as far as a URL alone shows it. Looks at this machine's interfaces, each time anew.
 pub(crate) fn destinations(config: &Config) -> Result<(UrlRules, Policy), SnapshotError> {
     let egress = &config.settings.egress;
     let allow_hosts = egress
@@ -190,7 +200,14 @@ pub(crate) fn destinations(config: &Config) -> Result<(UrlRules, Policy), Snapsh
         .map(|pattern| pattern.parse())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error: HostPatternError| setting("egress.allow_hosts", error.to_string()))?;
-    let policy = Policy::new(egress.allow.clone(), egress.deny.clone());
+    let nat64 = egress
+        .nat64_prefixes
+        .iter()
+        .map(|net| Nat64Prefix::try_from(*net))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error: Nat64PrefixError| setting("egress.nat64_prefixes", error.to_string()))?;
+    let own = own_addresses().map_err(SnapshotError::Interfaces)?;
+    let policy = Policy::new(egress.allow.clone(), egress.deny.clone()).with_nat64(nat64).with_own(own);
     Ok((UrlRules::new(allow_hosts, egress.ports.clone()), policy))
 }
 

@@ -6,10 +6,20 @@ mod scope;
 
 use std::sync::Arc;
 
+use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
 pub(crate) use scope::is_scope;
+
+/// Who a row is signed by at this moment, and who that is to a receiver that asks for a certificate.
+#[derive(Debug, Clone)]
+pub(crate) struct Signer {
+    pub(crate) key: Arc<SigningKey>,
+    /// Only where the scope has one of its own.
+    #[expect(dead_code, reason = "no source of identities yet")]
+    pub(crate) identity: Option<Arc<ClientIdentity>>,
+}
 
 pub(crate) enum Provider {
     /// One key for every row; a row that names a scope was meant for another daemon.
@@ -41,13 +51,16 @@ pub(crate) enum ResolveError {
 
 impl Provider {
     /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
-    pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Arc<SigningKey>, ResolveError> {
+    pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
         let (key, advertised) = match (self, scope) {
             (Provider::Fixed { .. }, Some(_)) => return Err(ResolveError::ScopeUnexpected),
             (Provider::Fixed { key, advertised }, None) => (Arc::clone(key), *advertised),
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
         };
-        if advertised.contains(key.algorithm()) { Ok(key) } else { Err(ResolveError::AlgorithmNotAdvertised) }
+        if !advertised.contains(key.algorithm()) {
+            return Err(ResolveError::AlgorithmNotAdvertised);
+        }
+        Ok(Signer { key, identity: None })
     }
 }
 

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check_url;
 mod clock;
 mod config;
 mod crash;
