@@ -34,6 +34,17 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// Appends without leaving the content behind, unwiped, where the buffer has to move.
+pub(crate) fn append(buffer: &mut Zeroizing<Vec<u8>>, data: &[u8]) {
+    if buffer.capacity() - buffer.len() < data.len() {
+        let room = (buffer.len() + data.len()).max(2 * buffer.capacity());
+        let mut larger = Zeroizing::new(Vec::with_capacity(room));
+        larger.extend_from_slice(buffer);
+        *buffer = larger;
+    }
+    buffer.extend_from_slice(data);
+}
+
 /// Fresh random bytes from the operating system; never from a generator that a snapshot of this machine would repeat.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0u8; N];
@@ -143,6 +154,52 @@ mod tests {
         assert_eq!(read_secret_file(&pipe).unwrap_err(), SecretFileError::NotRegular);
         let absent = read_secret_file(&dir.path().join("absent")).unwrap_err();
         assert_eq!(absent, SecretFileError::Unreadable(std::io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn appended_bytes_are_all_there_in_order() {
+        let mut buffer = Zeroizing::new(Vec::new());
+        let bytes: Vec<u8> = (0..=255).collect();
+        for piece in bytes.chunks(7) {
+            append(&mut buffer, piece);
+        }
+        append(&mut buffer, &[]);
+        assert_eq!(*buffer, bytes);
+    }
+
+    /// Compiles only where the type has none of the traits: with one of them, it would be found in two ways.
+    macro_rules! never {
+        ($type:ty: $($bound:path),+) => {$({
+            trait Found<How> { fn found() {} }
+            struct Has;
+            impl<T: ?Sized> Found<()> for T {}
+            impl<T: ?Sized + $bound> Found<Has> for T {}
+            let _ = <$type as Found<_>>::found;
+        })+};
+    }
+
+    #[test]
+    fn no_type_that_holds_a_secret_can_be_shown_copied_or_written_out() {
+        use std::fmt::{Debug, Display};
+
+        use serde::Serialize;
+
+        use crate::{config, envelope, signature, store};
+
+        never!(envelope::EnvelopeKey: Debug, Display, Clone, Serialize);
+        never!(envelope::Keyring: Debug, Display, Clone, Serialize);
+        never!(envelope::Composed: Debug, Display, Clone, Serialize);
+        never!(envelope::Envelope: Display, Clone, Serialize);
+        never!(envelope::Registration: Display, Clone, Serialize);
+        never!(envelope::Row: Debug, Display, Clone, Serialize);
+        never!(signature::PrivateJwk: Debug, Display, Clone, Serialize);
+        never!(signature::SigningKey: Display, Clone, Serialize);
+        // Copies of these are wiped as well, and their Debug says nothing.
+        never!(Secret: Display, Serialize);
+        never!(envelope::Authentication: Display, Serialize);
+        never!(config::Sources: Display, Serialize);
+        never!(config::EnvironmentSecrets: Display, Serialize);
+        never!(store::StoreConfig: Display, Serialize);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroize;
 
 /// Why a certificate cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +54,16 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, Certificate
         return Err(no_certificate("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
     }
     let pem = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
-    let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_key("holds no private key in PEM".into()))?;
-    let made = CertifiedKey::from_der(chain, private, &rustls::crypto::ring::default_provider());
-    made.map(Arc::new).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => no_key("does not belong to the certificate".into()),
-        _ => no_certificate("certificate or key is of a kind that cannot be used".into()),
-    })
+    let mut private = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_key("holds no private key in PEM".into()))?;
+    let signing = rustls::crypto::ring::sign::any_supported_type(&private);
+    private.zeroize();
+    let unusable = |_| no_certificate("certificate or key is of a kind that cannot be used".into());
+    let made = CertifiedKey::new(chain, signing.map_err(unusable)?);
+    match made.keys_match() {
+        Ok(()) => Ok(Arc::new(made)),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(no_key("does not belong to the certificate".into())),
+        Err(error) => Err(unusable(error)),
+    }
 }
 
 /// TLS 1.2 and 1.3 by ring, HTTP/2 before HTTP/1.1, no early data.
