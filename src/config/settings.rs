@@ -79,6 +79,8 @@ pub(crate) struct Egress {
     pub(crate) dns_servers: Vec<SocketAddr>,
     pub(crate) trust_anchors: Vec<PathBuf>,
     pub(crate) system_roots: bool,
+    pub(crate) client_cert_file: PathBuf,
+    pub(crate) client_key_file: PathBuf,
     #[serde(deserialize_with = "duration")]
     pub(crate) attempt_timeout: Duration,
 }

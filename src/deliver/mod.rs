@@ -2,6 +2,7 @@
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
 pub(crate) mod blame;
+mod expiry;
 mod phase;
 mod report;
 mod snapshot;
@@ -15,12 +16,14 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+pub(crate) use expiry::{dated, report_expiry};
 pub(crate) use phase::{Phase, Phases};
 pub(crate) use snapshot::{
-    Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, resolver, sealing_token,
+    Snapshot, SnapshotError, Way, client_identity, destinations, egress, keyring, provider, resolver, sealing_token,
 };
 
 use crate::address::{Destination, Pinned, pin};
+use crate::certificate::ClientIdentity;
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
@@ -173,6 +176,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
 struct Ready {
     snapshot: Arc<Snapshot>,
     pinned: Pinned,
+    identity: Option<Arc<ClientIdentity>>,
     request: SignedRequest,
     /// A first attempt may use a kept connection; one that follows a failure may not.
     fresh: bool,
@@ -192,7 +196,8 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request =
         sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
-    Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
+    let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
+    Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }
 
 /// By what this attempt authenticates: the legacy registration inside the envelope, or the signer of the row's scope as it
@@ -210,6 +215,13 @@ impl Authority {
             Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
         }
     }
+
+    fn identity(&self) -> Option<&Arc<ClientIdentity>> {
+        match self {
+            Authority::Signer(signer) => signer.identity.as_ref(),
+            Authority::Legacy(_) => None,
+        }
+    }
 }
 
 async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Authority, Cause> {
@@ -220,9 +232,11 @@ async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot
 }
 
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
-    let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
+    let Ready { snapshot, pinned, identity, request, fresh } = ready;
+    let posted = snapshot.client.post(&pinned, identity.as_ref(), request, fresh, deadline).await;
     metrics::connection(posted.reused);
-    metrics::connections_idle(ready.snapshot.client.gauges().idle);
+    metrics::dials(crate::post::dials());
+    metrics::connections_idle(snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt
 }

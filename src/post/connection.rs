@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::exchange::fault;
 use super::io::{Outgoing, Progress, Watched};
+use crate::certificate::IdentityId;
 use crate::verdict::Fault;
 
 /// The largest reply head (wire contract, section 5.4, allows 100 KiB; honest ones are under 8).
@@ -24,11 +25,13 @@ const MAX_HEADERS: usize = 100;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a kept connection may be used for again: the same name, verified in its certificate, at the same pinned
-/// address and port. The scheme is always https.
+/// address and port, by whom we were there. The scheme is always https.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) server_name: ServerName<'static>,
     pub(super) address: SocketAddr,
+    /// Also where the receiver did not ask: what it may have learned of one identity is not another's to use.
+    pub(super) identity: Option<IdentityId>,
 }
 
 pub(super) struct Connection {

@@ -44,7 +44,8 @@ const TURNS: usize = 64;
 pub(crate) async fn rehearse(script: Script, request: &SignedRequest, deadline: Instant) -> Outcome {
     // Smaller than a request that is not to be read, so that it cannot be written whole.
     let (ours, theirs) = tokio::io::duplex(if script.early { 1024 } else { 1 << 20 });
-    let key = Key { server_name: name(), address: SocketAddr::from(([192, 0, 2, 1], 443)) };
+    let address = SocketAddr::from(([192, 0, 2, 1], 443));
+    let key = Key { server_name: name(), address, identity: None };
     // Starting HTTP writes and reads nothing.
     let mut connection = Connection::start(TokioIo::new(ours), key).await.expect("nothing can fail yet");
     let said = Arc::new(AtomicBool::new(false));

@@ -2,6 +2,7 @@
 //! policy about what happens to a row whose key cannot be had.
 
 mod directory;
+mod identity;
 mod scope;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
+pub(crate) use identity::client_certificates;
 pub(crate) use scope::is_scope;
 
 /// Who a row is signed by at this moment, and who that is to a receiver that asks for a certificate.
@@ -17,7 +19,6 @@ pub(crate) use scope::is_scope;
 pub(crate) struct Signer {
     pub(crate) key: Arc<SigningKey>,
     /// Only where the scope has one of its own.
-    #[expect(dead_code, reason = "no source of identities yet")]
     pub(crate) identity: Option<Arc<ClientIdentity>>,
 }
 
@@ -50,17 +51,27 @@ pub(crate) enum ResolveError {
 }
 
 impl Provider {
+    /// The ids of the keys that are held; by scope, what is held is known only scope by scope.
+    pub(crate) fn kids(&self) -> Vec<String> {
+        match self {
+            Provider::Fixed { key, .. } => vec![key.kid().to_owned()],
+            Provider::Scopes(_) => Vec::new(),
+        }
+    }
+
     /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
     pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
-        let (key, advertised) = match (self, scope) {
+        let (signer, advertised) = match (self, scope) {
             (Provider::Fixed { .. }, Some(_)) => return Err(ResolveError::ScopeUnexpected),
-            (Provider::Fixed { key, advertised }, None) => (Arc::clone(key), *advertised),
+            (Provider::Fixed { key, advertised }, None) => {
+                (Signer { key: Arc::clone(key), identity: None }, *advertised)
+            }
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
         };
-        if !advertised.contains(key.algorithm()) {
-            return Err(ResolveError::AlgorithmNotAdvertised);
+        match advertised.contains(signer.key.algorithm()) {
+            true => Ok(signer),
+            false => Err(ResolveError::AlgorithmNotAdvertised),
         }
-        Ok(Signer { key, identity: None })
     }
 }
 

@@ -7,10 +7,9 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
-use zeroize::Zeroize;
+
+use crate::certificate::certified;
 
 /// Why a certificate cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -47,23 +46,12 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, Certificate
     let refuse = |key, path: &Path, problem: String| CertificateError { key, path: path.to_owned(), problem };
     let no_certificate = |problem| refuse("receive.tls_cert_file", certificate, problem);
     let no_key = |problem| refuse("receive.tls_key_file", key, problem);
-    let pem = std::fs::read(certificate).map_err(|error| no_certificate(error.kind().to_string()))?;
-    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let chain = chain.map_err(|_| no_certificate("is not PEM".into()))?;
-    if chain.is_empty() {
-        return Err(no_certificate("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
-    }
-    let pem = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
-    let mut private = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_key("holds no private key in PEM".into()))?;
-    let signing = rustls::crypto::ring::sign::any_supported_type(&private);
-    private.zeroize();
-    let unusable = |_| no_certificate("certificate or key is of a kind that cannot be used".into());
-    let made = CertifiedKey::new(chain, signing.map_err(unusable)?);
-    match made.keys_match() {
-        Ok(()) => Ok(Arc::new(made)),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(no_key("does not belong to the certificate".into())),
-        Err(error) => Err(unusable(error)),
-    }
+    let chain = std::fs::read(certificate).map_err(|error| no_certificate(error.kind().to_string()))?;
+    let private = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
+    certified(&chain, &private).map(Arc::new).map_err(|fault| match fault.is_about_key() {
+        true => no_key(fault.to_string()),
+        false => no_certificate(fault.to_string()),
+    })
 }
 
 /// TLS 1.2 and 1.3 by ring, HTTP/2 before HTTP/1.1, no early data.
