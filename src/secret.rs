@@ -1,4 +1,11 @@
 //! Secret values that are wiped when dropped and never print themselves, and the files they come from. It parses none.
+//!
+//! What stays in memory all the same, because it is not ours to wipe: what ring keeps of a key (the pair that signs, for
+//! as long as it is held; AES and HMAC states, on the stack, until the next call lies over them), the head of an HTTP
+//! request in the HTTP library's buffer and with it a bearer token, a TLS library's session keys, the password inside the
+//! Postgres client, what a JSON string with escapes was unescaped in, and the environment of the process. URLs, with what
+//! may be in their path, are not treated as secrets in memory, only in what is shown. For all of these the process is
+//! closed to others and leaves no core (`cli::harden`).
 
 use std::fs::File;
 use std::io::Read;
