@@ -224,13 +224,14 @@ fn what_is_wiped_is_neither_printed_nor_copied_nor_serialized() {
             if !head.starts_with("struct ") && !head.starts_with("enum ") {
                 continue;
             }
-            let length =
-                lines[start..].iter().position(|line| line.starts_with('}') || line.ends_with(';')).unwrap_or(0);
+            let end = format!("{}}}", " ".repeat(line.len() - line.trim_start().len()));
+            let length = lines[start..].iter().position(|line| *line == end || line.ends_with(';')).unwrap_or(0);
             if !lines[start..=start + length].iter().any(|line| line.contains("Zeroizing<")) {
                 continue;
             }
             seen += 1;
-            let attributes = lines[..start].iter().rev().take_while(|line| line.starts_with(['#', '/']));
+            let attributes = lines[..start].iter().rev().map(|line| line.trim_start());
+            let attributes = attributes.take_while(|line| line.starts_with(['#', '/']));
             for attribute in attributes.filter(|line| line.starts_with("#[derive")) {
                 for derived in ["Debug", "Clone", "Serialize"] {
                     let harmless = head.starts_with("struct Secret(") && derived == "Clone";
