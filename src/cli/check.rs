@@ -9,8 +9,9 @@ use crate::config::{Config, Sources};
 use crate::daemon::skew;
 use crate::deliver::{client_identity, dated, egress, keyring, provider, sealing_token};
 use crate::envelope::EnvelopeKey;
+use crate::rekey::lagging;
 use crate::signer::Provider;
-use crate::store::{Finding, Severity};
+use crate::store::{Finding, Severity, Store};
 use crate::telemetry::expiry::{Expiring, WARN_DAYS};
 
 /// What was found, in the order of the lines printed.
@@ -144,6 +145,24 @@ async fn database(config: &Config, findings: &mut Findings) {
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
         }
         Err(error) => findings.fail("schema", error.into()),
+    }
+    replicas(config, &store, findings).await;
+}
+
+/// What a rotation of envelope keys would wait for.
+async fn replicas(config: &Config, store: &Store, findings: &mut Findings) {
+    let Ok(ring) = keyring(config) else { return };
+    match (store.list_replicas().await, lagging(store, &ring).await) {
+        (Ok(None), _) => findings.warn("replicas", "not listed by this schema: run outboxd migrate"),
+        (Ok(Some(all)), Ok(lagging)) if lagging.is_empty() => {
+            findings.ok("replicas", format!("{} running, all with the key that seals here", all.len()));
+        }
+        (Ok(Some(_)), Ok(lagging)) => {
+            let named: Vec<String> = lagging.into_iter().map(|replica| replica.replica).collect();
+            findings.warn("replicas", format!("without the key that seals here: {}", named.join(" ")));
+        }
+        (Err(error), _) => findings.warn("replicas", error),
+        (_, Err(error)) => findings.warn("replicas", error),
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools, keyring};
+use crate::envelope::Keyring;
 use crate::receive::ProfileError;
 use crate::rekey::{Need, need};
 use crate::sealing;
@@ -231,13 +232,7 @@ async fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>, store: &Store, 
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         notify(&[sd_notify::NotifyState::Reloading, now]);
     }
-    let loaded = Config::load(sources)
-        .map_err(DaemonError::from)
-        .and_then(|config| Snapshot::load(&config).map_err(DaemonError::from));
-    let loaded = match loaded {
-        Ok(new) => keep_needed_keys(&snapshot.load(), &new, store).await.map(|()| new),
-        Err(error) => Err(error),
-    };
+    let loaded = load_anew(sources, &snapshot.load().keyring, store).await;
     metrics::reloaded(loaded.is_ok());
     match loaded {
         Ok(new) => {
@@ -250,10 +245,16 @@ async fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>, store: &Store, 
     notify(&[sd_notify::NotifyState::Ready]);
 }
 
+async fn load_anew(sources: &Sources, held: &Keyring, store: &Store) -> Result<Snapshot, DaemonError> {
+    let config = Config::load(sources)?;
+    keep_needed_keys(held, &keyring(&config)?, store).await?;
+    Ok(Snapshot::load(&config)?)
+}
+
 /// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
-async fn keep_needed_keys(old: &Snapshot, new: &Snapshot, store: &Store) -> Result<(), DaemonError> {
+async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
     let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
-    match need(store, &old.keyring, &new.keyring, LOOK_FOR_NEED).await {
+    match need(store, held, new, LOOK_FOR_NEED).await {
         Ok(Need::Nothing) => Ok(()),
         Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
         Ok(Need::Unknown { looked_at }) => {

@@ -177,6 +177,47 @@ async fn a_run_that_is_killed_leaves_every_row_whole_and_the_next_goes_on() {
         (done as u64, 400 - done as u64)
     );
     assert_eq!(world.opened_by(&new, &drafts).await, 400);
+    // Nothing that is left says which key the rows had; that rows had it lately was kept.
+    let early = outboxd(&config, &["keys", "--may-drop", &world.key.fingerprint()], "").await;
+    assert_eq!(early.code, Some(75), "{early:?}");
+    assert_eq!(early.stdout.matches("not yet").count(), 1, "{early:?}");
+    assert!(early.stdout.contains("a row was sealed under it"), "{early:?}");
+    let soon = outboxd(&config, &["keys", "--may-drop", &world.key.fingerprint(), "--quiet", "0s"], "").await;
+    assert_eq!(soon.code, Some(0), "{soon:?}");
+}
+
+#[tokio::test]
+async fn two_runs_at_a_time_share_the_rows() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let drafts = world.insert("/hooks", 300).await;
+    let slowly = ["--batch", "10", "--rate", "300"];
+    let (one, other) = tokio::join!(rekey(&config, &slowly), rekey(&config, &slowly));
+    assert_eq!((one.code, other.code), (Some(0), Some(0)), "{one:?} {other:?}");
+    assert_eq!(tally(&one, "outbox", "resealed") + tally(&other, "outbox", "resealed"), 300, "{one:?} {other:?}");
+    assert_eq!(world.opened_by(&new, &drafts).await, 300);
+}
+
+#[tokio::test]
+async fn a_replica_that_comes_up_without_the_key_ends_the_run() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let sealed: Vec<Sealed> = world.seal(Draft::many(&world.receiver.url("/later"), 2000));
+    world.database.insert_for_later(&sealed).await;
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let run = Daemon::command(&config, &["rekey", "--batch", "10", "--rate", "50"]);
+    let begun = format!("select count(*) from {TABLE}_keys");
+    eventually("it has begun", async || match world.database.value::<i64>(&begun, &[]).await {
+        0 => Err(0),
+        _ => Ok(()),
+    })
+    .await;
+    let late = Daemon::start(&world.config()).await;
+    let ended = run.wait_exit(PATIENCE).await;
+    assert_eq!(ended.code, Some(75), "{}", ended.output);
+    assert!(ended.output.contains(&format!("/{}/", late.pid())), "{}", ended.output);
+    assert!(ended.output.contains("sealed again, 0 under the newest key before"), "{}", ended.output);
 }
 
 #[tokio::test]
