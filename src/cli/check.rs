@@ -78,6 +78,10 @@ fn keys(config: &Config, findings: &mut Findings) {
         (Some(_), Ok(Some(_))) => findings.ok("sealing", "for callers with the token"),
         (Some(_), Ok(None)) => findings.ok("sealing", "for this user and group"),
     }
+    let translated: Vec<String> = config.settings.egress.nat64_prefixes.iter().map(ToString::to_string).collect();
+    if !translated.is_empty() {
+        findings.ok("nat64", format!("IPv4 addresses are read behind {}", translated.join(" ")));
+    }
     match egress(config) {
         Ok(_) if config.settings.egress.allow.is_empty() => findings.ok("egress", "public addresses only"),
         Ok(_) => {
