@@ -277,6 +277,34 @@ async fn a_row_under_a_live_lease_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_registration_whose_task_is_ending_is_waited_for_and_met_in_the_outbox() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let host = Host::on(&world.database).await;
+    let registration = Registration::to(world.receiver.url("/composed"));
+    let ending = host.issue(&world.key, "create_media_buy", &registration).await;
+    let waiting = host.issue(&world.key, "create_media_buy", &registration).await;
+    host.client.batch_execute("begin").await.expect("it begins");
+    assert_eq!(host.complete(&ending, "{}").await, Ok(true));
+    let nonce = "select webhook_registration_nonce from decisioning_tasks where task_id = $1";
+    let before: Vec<u8> = world.database.value(nonce, &[&waiting]).await;
+    let run = Daemon::command(&world.config().envelope_keys(&[&new, &world.key]), &["rekey", "--json"]);
+    eventually("the other one is done", async || match world.database.value::<Vec<u8>>(nonce, &[&waiting]).await {
+        same if same == before => Err("not yet"),
+        _ => Ok(()),
+    })
+    .await;
+    host.client.batch_execute("commit").await.expect("it commits");
+    let ended = run.wait_exit(PATIENCE).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    let done = Done { code: ended.code, stdout: ended.output, stderr: String::new() };
+    assert_eq!((tally(&done, "registrations", "ended"), tally(&done, "outbox", "resealed")), (1, 1), "{done:?}");
+    assert_eq!(host.complete(&waiting, "{}").await, Ok(true));
+    let _daemon = Daemon::start(&world.config().envelope_keys(&[&new])).await;
+    assert_eq!(world.all_are("delivered").await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_schema_without_the_list_of_replicas_is_refused_and_one_without_tasks_is_not() {
     let world = World {
         database: Database::empty().await,
