@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::interop::{seller, signing};
 use crate::support::cluster::{Database, TABLE};
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::host::{Host, Registration};
 use crate::support::metrics::ATTEMPTS;
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Received, Receiver};
 use crate::support::seal::{Draft, EnvelopeKey, Sealed};
 use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
@@ -274,6 +277,34 @@ async fn a_row_under_a_live_lease_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_registration_whose_task_is_ending_is_waited_for_and_met_in_the_outbox() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let host = Host::on(&world.database).await;
+    let registration = Registration::to(world.receiver.url("/composed"));
+    let ending = host.issue(&world.key, "create_media_buy", &registration).await;
+    let waiting = host.issue(&world.key, "create_media_buy", &registration).await;
+    host.client.batch_execute("begin").await.expect("it begins");
+    assert_eq!(host.complete(&ending, "{}").await, Ok(true));
+    let nonce = "select webhook_registration_nonce from decisioning_tasks where task_id = $1";
+    let before: Vec<u8> = world.database.value(nonce, &[&waiting]).await;
+    let run = Daemon::command(&world.config().envelope_keys(&[&new, &world.key]), &["rekey", "--json"]);
+    eventually("the other one is done", async || match world.database.value::<Vec<u8>>(nonce, &[&waiting]).await {
+        same if same == before => Err("not yet"),
+        _ => Ok(()),
+    })
+    .await;
+    host.client.batch_execute("commit").await.expect("it commits");
+    let ended = run.wait_exit(PATIENCE).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    let done = Done { code: ended.code, stdout: ended.output, stderr: String::new() };
+    assert_eq!((tally(&done, "registrations", "ended"), tally(&done, "outbox", "resealed")), (1, 1), "{done:?}");
+    assert_eq!(host.complete(&waiting, "{}").await, Ok(true));
+    let _daemon = Daemon::start(&world.config().envelope_keys(&[&new])).await;
+    assert_eq!(world.all_are("delivered").await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_schema_without_the_list_of_replicas_is_refused_and_one_without_tasks_is_not() {
     let world = World {
         database: Database::empty().await,
@@ -328,7 +359,7 @@ async fn the_keys_are_told_with_who_holds_them_and_what_needs_them() {
     assert!(key(1)["places"]["outbox"]["newest_seconds_old"].as_f64().is_some_and(|age| (0.0..60.0).contains(&age)));
     assert_eq!(told["unopenable"]["outbox"]["rows"], 12);
     assert_eq!(told["unopenable"]["outbox"]["first"].as_array().map(Vec::len), Some(10));
-    assert_eq!(told["signing_kids"], serde_json::json!([world.signer.kid]));
+    assert_eq!(told["signing_kids"], json!([world.signer.kid]));
     let replica = told["replicas"][0]["replica"].as_str().expect("it is listed");
     assert!(replica.contains(&format!("/{}/", daemon.pid())), "{replica}");
 
@@ -374,4 +405,40 @@ async fn a_key_that_is_named_twice_is_refused() {
     let refused = outboxd(&config.set("envelope.key_files", vec![one, other]), &["keys"], "").await;
     assert_eq!(refused.code, Some(78), "{refused:?}");
     assert!(refused.stderr.contains("envelope.key_files: the keys number 1 and 2 are the same key"), "{refused:?}");
+}
+
+/// The SDK knows one key. What it sealed under the old one, bodies and a registration, it reads under the new one after.
+#[tokio::test]
+async fn what_the_sdk_sealed_is_read_by_the_sdk_with_the_new_key_after() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let how = |key: &EnvelopeKey| json!({"key": key.hex(), "signing": signing(&world.signer), "legacy_hmac": true});
+    let before = seller(&world, &config, how(&world.key)).await;
+    let secret = "s".repeat(40);
+    let tasks = json!({"tasks": [
+        {"url": world.receiver.url("/plain"), "operation_id": "op_1", "account_id": "he said \"hi\" \\ é 😀"},
+        {"url": world.receiver.url("/bearer"), "operation_id": "op_2", "authentication": ["Bearer", secret]},
+        {"url": world.receiver.url("/hmac"), "operation_id": "op_3", "authentication": ["HMAC-SHA256", secret]},
+    ]});
+    let emitted = before.call("emit", tasks).await;
+    let task = json!({"url": world.receiver.url("/later"), "operation_id": "op_4", "token": "a token of the buyer"});
+    let waiting = before.call("register", json!({"tasks": [task]})).await;
+    let done = rekey(&config, &[]).await;
+    assert_eq!((done.code, tally(&done, "outbox", "resealed")), (Some(0), 3), "{done:?}");
+    assert_eq!(tally(&done, "registrations", "resealed"), 1);
+    let after = seller(&world, &config, how(&new)).await;
+    for task in emitted.as_array().expect("a list") {
+        assert_eq!(after.call("sealed_body", json!({"task_id": task["task_id"]})).await, task["body"]);
+    }
+    after.call("complete", json!({"task_id": waiting[0]})).await;
+    after.call("work", json!({"workers": 1})).await;
+    world.all_are("delivered").await;
+    after.call("rest", json!({})).await;
+    let received = world.receiver.received();
+    for task in emitted.as_array().expect("a list") {
+        let same = |request: &Received| task["body"] == STANDARD.encode(&request.body);
+        assert_eq!(received.iter().filter(|request| same(request)).count(), 1);
+    }
+    assert!(received.iter().any(|request| request.json()["token"] == "a token of the buyer"));
 }
