@@ -15,11 +15,14 @@ pub(crate) enum KeyError {
     Unrecognised { bytes: usize },
     #[error("no envelope key was given")]
     NoKey,
+    /// Which of the two places counts cannot be told, and an operator who removes one would believe the key gone.
+    #[error("the keys number {first} and {second} are the same key; name it once")]
+    Twice { first: usize, second: usize },
 }
 
-/// One AES-256-GCM key. The raw bytes are wiped when it is dropped; the key schedule is not (ring has no way to), so
-/// it is made afresh for each use and lives no longer than that.
-pub(crate) struct EnvelopeKey(Zeroizing<[u8; KEY_LEN]>);
+/// One AES-256-GCM key. The raw bytes stay in one place, since moving would leave them behind, and are wiped when it is
+/// dropped; the key schedule is not (ring has no way to), so it is made afresh for each use and lives no longer than that.
+pub(crate) struct EnvelopeKey(Box<Zeroizing<[u8; KEY_LEN]>>);
 
 impl EnvelopeKey {
     /// Takes 32 raw bytes, 64 hex digits, or base64 or base64url of 32 bytes, each with at most one newline after it.
@@ -36,14 +39,17 @@ impl EnvelopeKey {
     }
 
     fn from_raw(raw: &[u8]) -> Option<Self> {
-        Some(EnvelopeKey(Zeroizing::new(raw.try_into().ok()?)))
+        let raw: &[u8; KEY_LEN] = raw.try_into().ok()?;
+        let mut key = Box::new(Zeroizing::new([0; KEY_LEN]));
+        key.copy_from_slice(raw);
+        Some(EnvelopeKey(key))
     }
 
     fn from_hex(text: &[u8]) -> Option<Self> {
         if text.len() != 2 * KEY_LEN {
             return None;
         }
-        let mut key = Zeroizing::new([0; KEY_LEN]);
+        let mut key = Box::new(Zeroizing::new([0; KEY_LEN]));
         for (byte, pair) in key.iter_mut().zip(text.chunks_exact(2)) {
             let digit = |c: u8| char::from(c).to_digit(16);
             *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
@@ -85,6 +91,12 @@ impl Keyring {
         if newest_first.is_empty() {
             return Err(KeyError::NoKey);
         }
+        for (second, key) in newest_first.iter().enumerate() {
+            let same = |earlier: &EnvelopeKey| earlier.fingerprint() == key.fingerprint();
+            if let Some(first) = newest_first[..second].iter().position(same) {
+                return Err(KeyError::Twice { first: first + 1, second: second + 1 });
+            }
+        }
         Ok(Keyring { newest_first })
     }
 
@@ -99,6 +111,11 @@ impl Keyring {
 
     pub(crate) fn newest_first(&self) -> &[EnvelopeKey] {
         &self.newest_first
+    }
+
+    /// In the same order.
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
+        self.newest_first.iter().map(EnvelopeKey::fingerprint).collect()
     }
 
     pub(super) fn last_and_earlier(&self) -> (&EnvelopeKey, &[EnvelopeKey]) {
@@ -135,7 +152,7 @@ mod tests {
                     continue;
                 }
                 let key = EnvelopeKey::parse(&given).unwrap_or_else(|error| panic!("{given:?}: {error}"));
-                assert_eq!(*key.0, RAW);
+                assert_eq!(**key.0, RAW);
             }
         }
     }
@@ -143,7 +160,7 @@ mod tests {
     #[test]
     fn a_raw_key_that_ends_in_a_newline_is_kept_whole() {
         let raw = [b'\n'; 32];
-        assert_eq!(*EnvelopeKey::parse(&raw).unwrap().0, raw);
+        assert_eq!(**EnvelopeKey::parse(&raw).unwrap().0, raw);
     }
 
     #[test]
@@ -164,5 +181,22 @@ mod tests {
             assert_eq!(refusal, Err(KeyError::Unrecognised { bytes: given.len() }), "{given:?}");
         }
         assert_eq!(Keyring::new(Vec::new()).map(drop), Err(KeyError::NoKey));
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_refused_however_it_is_spelt() {
+        let raw = || EnvelopeKey::parse(&RAW).unwrap();
+        let other = EnvelopeKey::parse(&[7; 32]).unwrap();
+        let again = EnvelopeKey::parse(hex(&RAW, true).as_bytes()).unwrap();
+        let refusal = Keyring::new(vec![raw(), other, again]).map(drop);
+        assert_eq!(refusal, Err(KeyError::Twice { first: 1, second: 3 }));
+    }
+
+    #[test]
+    fn the_first_key_is_the_newest_and_the_order_is_kept() {
+        let keys = || [RAW, [7; 32], [8; 32]].map(|raw| EnvelopeKey::parse(&raw).unwrap());
+        let held = Keyring::new(keys().into()).unwrap();
+        assert_eq!(held.newest().fingerprint(), keys()[0].fingerprint());
+        assert_eq!(held.fingerprints(), keys().map(|key| key.fingerprint()));
     }
 }

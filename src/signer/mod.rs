@@ -51,6 +51,14 @@ pub(crate) enum ResolveError {
 }
 
 impl Provider {
+    /// The ids of the keys that are held; by scope, what is held is known only scope by scope.
+    pub(crate) fn kids(&self) -> Vec<String> {
+        match self {
+            Provider::Fixed { key, .. } => vec![key.kid().to_owned()],
+            Provider::Scopes(_) => Vec::new(),
+        }
+    }
+
     /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
     pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
         let (signer, advertised) = match (self, scope) {

@@ -1,7 +1,8 @@
 //! The real binary as a child process: started with a real file, watched by its output, its metrics and its
 //! exit. It deliberately reaches into nothing; what a test learns, an operator could.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use super::config::Config;
 use super::eventually::{PATIENCE, eventually, within};
 use super::metrics::Metrics;
+use super::namespace::Namespace;
 use super::runtime;
 
 pub struct Daemon {
@@ -53,9 +55,19 @@ impl Daemon {
         Daemon::command(config, &["run"])
     }
 
+    /// Running in another network, where its admin listener is out of reach.
+    pub fn spawn_inside(network: &Namespace, config: &Config) -> Daemon {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", network.path().display())).arg(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(command, config, &["run"])
+    }
+
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, arguments)
+    }
+
+    fn begin(mut command: Command, config: &Config, arguments: &[&str]) -> Daemon {
         command.args(arguments).arg("--config").arg(config.write());
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
@@ -93,6 +105,10 @@ impl Daemon {
         .await;
     }
 
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     pub fn signal(&self, signal: Signal) {
         // Between this look and the kill the process may end and be reaped, but its number is not given to
         // another within microseconds.
@@ -108,18 +124,32 @@ impl Daemon {
 
     /// Bytes of memory that it holds now.
     pub fn resident(&self) -> u64 {
-        self.memory("VmRSS:")
+        self.figure("VmRSS:")
     }
 
     /// The most that it ever held.
     pub fn peak(&self) -> u64 {
-        self.memory("VmHWM:")
+        self.figure("VmHWM:")
     }
 
-    fn memory(&self, of: &str) -> u64 {
+    fn figure(&self, of: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix(of)).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
+    /// Every byte of its memory that it may write to. Only root may look.
+    pub fn memory(&self) -> Vec<u8> {
+        let mut memory = File::open(format!("/proc/{}/mem", self.pid)).expect("root may look");
+        let mut all = Vec::new();
+        for line in self.proc("maps").lines().filter(|line| line.contains(" rw")) {
+            let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+            memory.seek(SeekFrom::Start(from)).expect("any place can be sought");
+            // What was unmapped since, and the kernel's own pages, cannot be read.
+            let _ = memory.by_ref().take(to - from).read_to_end(&mut all);
+        }
+        all
     }
 
     pub fn is_running(&self) -> bool {

@@ -19,6 +19,9 @@ use tokio::net::{TcpListener, UdpSocket};
 use super::eventually::eventually;
 use super::runtime::servers;
 
+/// No name has a star alone as its first label and nothing behind it.
+const EVERY_OTHER: &str = "*";
+
 /// What is said to one question.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -70,13 +73,34 @@ impl Dns {
         Dns { address, answers, server: Mutex::new(Some(server)) }
     }
 
+    /// On a socket that may be of another network; over UDP alone.
+    pub async fn on(socket: std::net::UdpSocket) -> Dns {
+        let answers = Answers::default();
+        let answering = answers.clone();
+        let serving = servers().spawn(async move {
+            socket.set_nonblocking(true).expect("a socket can be told");
+            let socket = UdpSocket::from_std(socket).expect("the runtime takes sockets");
+            let address = socket.local_addr().expect("it is bound");
+            let mut server = Server::new(answering);
+            server.register_socket(socket);
+            (address, server)
+        });
+        let (address, server) = serving.await.expect("binding does not panic");
+        Dns { address, answers, server: Mutex::new(Some(server)) }
+    }
+
+    /// From now on every name that is not in the table has these addresses.
+    pub fn set_all(&self, addresses: &[&str]) {
+        self.set(EVERY_OTHER, addresses);
+    }
+
     /// From now on `name` has these addresses and no others.
     pub fn set(&self, name: &str, addresses: &[&str]) {
         let answer = Answer::Addresses(1, ips(addresses));
         self.script(name, move |_, _| answer.clone());
     }
 
-    /// From now on `name` is answered so. `*` is for every name without a script of its own.
+    /// From now on `name` is answered so. [`EVERY_OTHER`] is for every name without a script of its own.
     pub fn script(&self, name: &str, script: impl Fn(RecordType, usize) -> Answer + Send + Sync + 'static) {
         self.answers.scripts.lock().expect("no holder panics").insert(name.to_string(), Arc::new(script));
     }
@@ -139,7 +163,7 @@ impl Answers {
             before
         };
         let scripts = self.scripts.lock().expect("no holder panics");
-        let script = scripts.get(&question.name).or_else(|| scripts.get("*")).cloned();
+        let script = scripts.get(&question.name).or_else(|| scripts.get(EVERY_OTHER)).cloned();
         drop(scripts);
         match script {
             None => Answer::Code(ResponseCode::NXDomain),
