@@ -15,7 +15,7 @@
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
 //! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
 //! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
-//! is Postgres), `claim`, `signer`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
+//! is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
 //! `cli` and `demo`. `tests/rooms.rs` reads the source and holds the rules.
 //!
 //! # What is absent
@@ -40,6 +40,7 @@ pub(crate) mod deliver;
 pub mod demo;
 pub(crate) mod envelope;
 pub(crate) mod hex;
+pub(crate) mod jwks;
 pub(crate) mod post;
 pub(crate) mod receive;
 pub(crate) mod sealing;

@@ -68,6 +68,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("receive", &["hex", "address", "config", "deliver", "envelope", "secret", "signature", "store", "telemetry"]),
     ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
     ("hex", &[]),
+    ("jwks", &["config", "deliver", "receive", "signature", "signer", "telemetry"]),
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
@@ -108,7 +109,8 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
     const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal", "revocation"];
     let pure = |name: &str| {
         ["envelope", "hex", "signature", "verdict"].contains(&room(name))
-            || ["address/policy.rs", "address/url.rs"].contains(&name)
+            || ["address/policy.rs", "address/url.rs", "jwks/publication.rs", "jwks/answer.rs", "signer/keys.rs"]
+                .contains(&name)
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))
             || PURE_OF_WEBHOOK.iter().any(|part| *name == format!("receive/webhook/{part}.rs"))
     };

@@ -3,12 +3,13 @@
 mod loops;
 mod outage;
 mod receive;
+mod reload;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -19,7 +20,7 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::settle;
@@ -28,6 +29,8 @@ use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
+use reload::Reloader;
+use watch::LOOK_EVERY;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
@@ -82,7 +85,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settings = &config.settings;
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
+    let mut reloader = Reloader::start(&config, sources).await?;
+    let snapshot = reloader.snapshot();
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
@@ -121,7 +125,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => reload(&sources, &snapshot),
+            _ = hangup.recv() => reloader.asked().await,
+            () = tokio::time::sleep(LOOK_EVERY) => reloader.look(&health).await,
         }
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
@@ -135,6 +140,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
+    // Receivers of the last attempts could look up their keys until now.
+    reloader.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -197,26 +204,6 @@ async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) ->
 /// What of the findings forbids to go on.
 fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
     findings.iter().filter(|finding| finding.severity == Severity::Refuse).map(ToString::to_string)
-}
-
-/// Replaces keys and egress policy as one validated snapshot, or keeps the old one whole.
-fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>) {
-    // systemd asks for both in one message, and ends the service if the time is missing.
-    if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
-        notify(&[sd_notify::NotifyState::Reloading, now]);
-    }
-    let loaded = Config::load(sources)
-        .map_err(DaemonError::from)
-        .and_then(|config| Snapshot::load(&config).map_err(DaemonError::from));
-    metrics::reloaded(loaded.is_ok());
-    match loaded {
-        Ok(new) => {
-            snapshot.store(Arc::new(new));
-            tracing::info!("reloaded keys and egress policy");
-        }
-        Err(error) => tracing::error!(error = %error, "reload failed; the keys and policy from before stay in use"),
-    }
-    notify(&[sd_notify::NotifyState::Ready]);
 }
 
 /// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.

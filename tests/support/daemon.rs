@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -55,8 +56,13 @@ impl Daemon {
 
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
+        Daemon::with_file(config, &config.write(), arguments)
+    }
+
+    /// The same with a configuration file that the test wrote itself.
+    pub fn with_file(config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
-        command.args(arguments).arg("--config").arg(config.write());
+        command.args(arguments).arg("--config").arg(file);
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
         let mut child = runtime::spawn(&command).expect("the binary and setpriv are there");

@@ -1,0 +1,84 @@
+//! The lines of `outboxd check` about signing keys: which signs now, which later, which no more, which scopes have none, and what is published.
+
+use std::time::{Duration, SystemTime};
+
+use super::Findings;
+use crate::cli::Failure;
+use crate::config::Config;
+use crate::jwks::Publication;
+use crate::signer::{PUBLISHED_AFTER, Provider, ResolveError, Roster, SigningKeys, Standing, TimedKey};
+
+/// Scopes are told by number, and only so many of those at fault one by one.
+const TOLD: usize = 20;
+/// As long as somebody may take to notice and make a new key.
+const SOON: Duration = Duration::from_secs(30 * 86_400);
+
+pub(super) async fn judge(config: &Config, provider: &Provider, findings: &mut Findings) {
+    let (now, roster) = (SystemTime::now(), provider.roster().await);
+    match provider.fixed() {
+        Some(keys) => fixed(keys, now, findings),
+        None => scopes(config, &roster, now, findings),
+    }
+    let (publication, conflicts) = Publication::of(&roster.signers.into_iter().collect(), now, None);
+    let listen = config.settings.jwks.listen.as_ref();
+    for conflict in conflicts {
+        match listen {
+            Some(_) => findings.fail("jwks", Failure::config(conflict.to_string())),
+            None => findings.warn("jwks", conflict),
+        }
+    }
+    if let Some(listen) = listen {
+        findings.ok("jwks", format!("{} key(s) to be published on {listen}", publication.keys()));
+    }
+}
+
+fn fixed(keys: &SigningKeys, now: SystemTime, findings: &mut Findings) {
+    let signing = keys.signing_at(now).map(|key| key.kid());
+    for timed in keys.newest_first() {
+        findings.ok("signing", line(timed, signing, now));
+    }
+    match keys.covered_until(now) {
+        None => {}
+        Some(end) if end <= now => {
+            findings.warn("signing", "no key may sign now (not_before, not_after): rows wait until one may");
+        }
+        Some(end) if end < now + SOON => {
+            let end = humantime::format_rfc3339_seconds(end);
+            findings.warn("signing", format!("from {end} on no key may sign; add one that does"));
+        }
+        Some(_) => {}
+    }
+}
+
+fn line(timed: &TimedKey, signing: Option<&str>, now: SystemTime) -> String {
+    let key = format!("{} key {:?}", timed.key.algorithm(), timed.key.kid());
+    let time = humantime::format_rfc3339_seconds;
+    let window = timed.window;
+    let until = window.not_after.map(|end| format!(" until {}", time(end))).unwrap_or_default();
+    match (window.at(now), window.not_before, window.not_after) {
+        (Standing::Open, ..) if signing == Some(timed.key.kid()) => format!("{key} signs now{until}"),
+        (Standing::Waiting, Some(first), _) => format!("{key} signs from {}{until}", time(first)),
+        (Standing::Over, _, Some(end)) => {
+            let published = end.checked_add(PUBLISHED_AFTER).map(|end| format!("{}", time(end))).unwrap_or_default();
+            format!("{key} signs no more since {}, and is published until {published}", time(end))
+        }
+        _ => format!("{key} stands by for a newer one{until}"),
+    }
+}
+
+fn scopes(config: &Config, roster: &Roster, now: SystemTime, findings: &mut Findings) {
+    let keys: usize = roster.signers.iter().map(|(_, keys)| keys.newest_first().len()).sum();
+    let (scopes, from) = (roster.signers.len(), config.settings.signing.scopes_dir.display());
+    findings.ok("signing", format!("by scope, from {from}: {scopes} scope(s) with {keys} key(s)"));
+    let outside = roster.signers.iter().filter(|(_, keys)| keys.signing_at(now).is_none());
+    for (scope, _) in outside.take(TOLD) {
+        let scope = scope.as_deref().unwrap_or_default();
+        findings.warn("signing", format!("{scope:?}: {}", ResolveError::OutsideWindows));
+    }
+    for (name, fault) in roster.faults.iter().take(TOLD) {
+        findings.fail("signing", Failure::config(format!("{name}: {fault}")));
+    }
+    if roster.faults.len() > TOLD {
+        findings.warn("signing", format!("and {} more like these", roster.faults.len() - TOLD));
+    }
+}

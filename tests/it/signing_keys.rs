@@ -1,0 +1,182 @@
+//! Several signing keys with windows, and encrypted ones: which signs when, and what is said when none may.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::config::{Config, text};
+use crate::support::daemon::{Daemon, Ended};
+use crate::support::eventually::eventually;
+use crate::support::keys::SigningKey;
+use crate::support::metrics::ATTEMPTS;
+use crate::support::signing::{lasting, seconds, with_keys};
+use crate::support::verify::assert_signed;
+use crate::support::world::World;
+
+async fn check(config: &Config) -> Ended {
+    Daemon::command(config, &["check"]).wait_exit(Duration::from_secs(20)).await
+}
+
+#[tokio::test]
+async fn the_next_key_signs_from_its_first_moment_on_without_a_word_to_the_daemon() {
+    let world = World::new().await;
+    let (old, new) = (SigningKey::ed25519("old"), SigningKey::p256("new"));
+    let turn = seconds(4);
+    let keys = [lasting(&old).until(turn + Duration::from_secs(3600)), lasting(&new).from(turn)];
+    let daemon = Daemon::start(&with_keys(world.config(), &keys)).await;
+    let mut sent = 0;
+    let signers = eventually("the new key signs", async || {
+        world.insert("/hooks", 1).await;
+        sent += 1;
+        let received = world.receiver.wait_for(sent).await;
+        let signers: Vec<bool> = received.iter().map(|request| is_signed_by(request, &new)).collect();
+        if signers.last() == Some(&true) { Ok(signers) } else { Err("still the old one") }
+    })
+    .await;
+    assert!(signers.is_sorted() && !signers[0], "{signers:?}");
+    for (request, by_new) in world.receiver.received().iter().zip(signers) {
+        let signed = assert_signed(request, if by_new { &new } else { &old });
+        let turned = turn.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
+        assert!(if by_new { signed.created >= turned } else { signed.created <= turned }, "{signed:?} {turned}");
+    }
+    let rows = world.all_are("delivered").await;
+    assert!(rows.iter().all(|row| row.attempt_count == 1), "{rows:?}");
+    assert_eq!(daemon.metrics().await.total(ATTEMPTS, &[]), rows.len() as f64);
+}
+
+fn is_signed_by(request: &crate::support::receiver::Received, key: &SigningKey) -> bool {
+    request.header("signature-input").is_some_and(|input| input.contains(&format!("keyid=\"{}\"", key.kid)))
+}
+
+#[tokio::test]
+async fn without_a_key_in_its_window_rows_wait_readiness_warns_and_nothing_is_lost() {
+    let world = World::new().await;
+    let key = SigningKey::ed25519("late");
+    let config = world.config().set("retry.base", "100ms").set("retry.cap", "1s");
+    let daemon = Daemon::start(&with_keys(config.clone(), &[lasting(&key).from(seconds(3600))])).await;
+    world.insert("/hooks", 1).await;
+    eventually("the row waits", async || match world.database.rows().await.remove(0) {
+        row if row.last_error.as_deref() == Some("signing_unavailable") => Ok(()),
+        row => Err(row),
+    })
+    .await;
+    let (status, page) = daemon.get("/readyz").await.unwrap();
+    assert!(status == 200 && page.contains("warning") && page.contains("no signing key"), "{page}");
+    assert_eq!(world.receiver.received().len(), 0);
+    with_keys(config, &[lasting(&key)]).write();
+    let rows = world.all_are("delivered").await;
+    assert!(rows[0].attempt_count > 1);
+    assert_signed(&world.receiver.received()[0], &key);
+}
+
+#[tokio::test]
+async fn check_tells_of_each_key_what_it_does() {
+    let world = World::new().await;
+    let keys = ["older", "now", "next", "past"].map(SigningKey::ed25519);
+    let listed = [
+        lasting(&keys[0]),
+        lasting(&keys[1]).from(seconds(-100)).until(seconds(86_400)),
+        lasting(&keys[2]).from(seconds(3600)),
+        lasting(&keys[3]).from(seconds(-300)).until(seconds(-200)),
+    ];
+    let ended = check(&with_keys(world.config(), &listed)).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    let line = |kid: &str| ended.output.lines().find(|line| line.contains(&format!("\"{kid}\""))).unwrap_or_default();
+    for (kid, words) in
+        [("older", "stands by"), ("now", "signs now until"), ("next", "signs from"), ("past", "signs no more since")]
+    {
+        assert!(line(kid).contains(words) && line(kid).starts_with("ok    signing"), "{kid}: {}", ended.output);
+    }
+    assert!(line("past").contains("published until"), "{}", ended.output);
+
+    let ended = check(&with_keys(world.config(), &[lasting(&keys[0]).until(seconds(86_400))])).await;
+    assert!(ended.output.contains("warn  signing") && ended.output.contains("on no key may sign"), "{}", ended.output);
+    let ended = check(&with_keys(world.config(), &[lasting(&keys[0]).until(seconds(-1))])).await;
+    assert!(ended.output.contains("no key may sign now"), "{}", ended.output);
+    assert_eq!(ended.code, Some(0), "rows wait; that is no reason not to start: {}", ended.output);
+}
+
+#[tokio::test]
+async fn keys_that_cannot_stand_beside_each_other_are_refused_at_the_start() {
+    let world = World::new().await;
+    let (one, other) = (SigningKey::ed25519("one"), SigningKey::p256("other"));
+    let same = SigningKey::ed25519("one");
+    let refused = async |keys: &[crate::support::signing::Listed<'_>], words: &[&str]| {
+        let ended = Daemon::spawn(&with_keys(world.config(), keys)).wait_exit(Duration::from_secs(20)).await;
+        assert_eq!(ended.code, Some(78), "{}", ended.output);
+        assert!(words.iter().all(|word| ended.output.contains(word)), "{words:?}: {}", ended.output);
+    };
+    refused(&[lasting(&one), lasting(&other)], &["signing.keys", "keys 1 and 2", "not_before"]).await;
+    refused(&[lasting(&one), lasting(&same).from(seconds(9))], &["signing.keys", "keys 1 and 2", "one key id"]).await;
+    refused(&[lasting(&one).from(seconds(9)).until(seconds(8))], &["signing.keys", "key 1 is over"]).await;
+}
+
+const PASSPHRASE: &str = "correct horse battery staple";
+
+fn vector(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/tests/vectors/keys/{name}.pem", env!("CARGO_MANIFEST_DIR"))).expect("it is a vector")
+}
+
+fn encrypted(world: &World, name: &str, passphrase: Option<&str>) -> Config {
+    let config = world.config();
+    let key = config.file("encrypted.pem", vector(name));
+    let config = config.set("signing.key_file", text(&key)).set("signing.key_id", "kept").unset("signing.algorithms");
+    match passphrase {
+        Some(passphrase) => {
+            let file = config.file("passphrase", passphrase);
+            config.set("signing.passphrase_file", text(&file))
+        }
+        None => config,
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_key_signs_once_its_passphrase_is_named() {
+    for (name, plain) in [("ed25519-pbkdf2", "ed25519"), ("p256-scrypt", "p256-pkcs8")] {
+        let world = World::new().await;
+        let daemon = Daemon::start(&encrypted(&world, name, Some(&format!("{PASSPHRASE}\n")))).await;
+        world.insert("/hooks", 1).await;
+        let received = world.receiver.wait_for(1).await;
+        assert_signed(&received[0], &of_openssl(plain));
+        assert!(!daemon.text().contains(PASSPHRASE));
+    }
+}
+
+/// The public half as OpenSSL tells it.
+fn of_openssl(plain: &str) -> SigningKey {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/vectors/keys/{plain}.pem"));
+    let told = Command::new("openssl").args(["pkey", "-in"]).arg(path).args(["-pubout", "-outform", "DER"]).output();
+    let der = told.expect("openssl runs").stdout;
+    let (mut key, length) = match plain.starts_with("ed25519") {
+        true => (SigningKey::ed25519("kept"), 32),
+        false => (SigningKey::p256("kept"), 65),
+    };
+    key.public = der[der.len() - length..].to_vec();
+    key
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_opened_is_one_clear_line() {
+    let world = World::new().await;
+    for (name, passphrase, words) in [
+        ("ed25519-pbkdf2", Some("wrong"), "the passphrase does not open"),
+        ("ed25519-scrypt", Some(""), "the passphrase does not open"),
+        ("ed25519-scrypt", None, "no file with its passphrase is named (passphrase_file)"),
+        ("p256-sec1-encrypted", Some(PASSPHRASE), "openssl pkcs8 -topk8"),
+        ("p256-sec1-encrypted", None, "Proc-Type"),
+        ("ed25519-pbes1", Some(PASSPHRASE), "PBES2"),
+        ("ed25519-pbkdf2-absurd", Some(PASSPHRASE), "more work than"),
+        ("ed25519", Some(PASSPHRASE), "not encrypted"),
+    ] {
+        let ended = check(&encrypted(&world, name, passphrase)).await;
+        assert_eq!(ended.code, Some(78), "{}", ended.output);
+        let lines: Vec<&str> = ended.output.lines().filter(|line| line.contains("signing")).collect();
+        let [line] = lines[..] else { panic!("{name}: {}", ended.output) };
+        assert!(line.starts_with("FAIL  signing") && line.contains(words), "{name}: {line}");
+        assert!(line.contains("encrypted.pem") && !ended.output.contains(PASSPHRASE), "{line}");
+    }
+    let config = encrypted(&world, "ed25519-pbkdf2", Some(PASSPHRASE));
+    config.file_with_mode("passphrase", PASSPHRASE, 0o644);
+    let ended = check(&config).await;
+    assert!(ended.output.contains("signing.passphrase_file") && ended.output.contains("chmod"), "{}", ended.output);
+}
