@@ -16,7 +16,7 @@
 //! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
 //! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
 //! is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
-//! `cli` and `demo`. `tests/rooms.rs` reads the source and holds the rules.
+//! `cli` and `demo`. `fuzz` is not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
 //!
 //! # What is absent
 //!
@@ -39,6 +39,9 @@ pub(crate) mod deliver;
 #[doc(hidden)]
 pub mod demo;
 pub(crate) mod envelope;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub(crate) mod hex;
 pub(crate) mod jwks;
 pub(crate) mod post;

@@ -66,6 +66,28 @@ pub(crate) enum UrlError {
     Disagreement,
 }
 
+impl UrlError {
+    /// For machines; these never change.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            UrlError::TooLong => "too_long",
+            UrlError::ControlCharacter => "control_character",
+            UrlError::NotHttps => "not_https",
+            UrlError::NoHost => "no_host",
+            UrlError::UserInfo => "user_info",
+            UrlError::AuthorityCharacter => "authority_character",
+            UrlError::Host => "host",
+            UrlError::AmbiguousHost => "ambiguous_host",
+            UrlError::SpecialUseName => "special_use_name",
+            UrlError::Port => "port",
+            UrlError::PortNotAllowed => "port_not_allowed",
+            UrlError::Unparsable => "unparsable",
+            UrlError::Target => "target",
+            UrlError::Disagreement => "disagreement",
+        }
+    }
+}
+
 /// What the operator changed about the rules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UrlRules {
@@ -159,6 +181,19 @@ impl Destination {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The host as it is looked up or dialled: an A-label name without its root dot, or an address without brackets.
+    pub(crate) fn host(&self) -> String {
+        match &self.place {
+            Place::Name(name) => name.clone(),
+            Place::Literal(address) => address.to_string(),
+        }
+    }
+
+    /// Whether the host is an address, which nobody is asked about.
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self.place, Place::Literal(_))
     }
 
     /// Host and port, for fairness between destinations and for logs: never a path, query or user.

@@ -47,6 +47,11 @@ impl Failure {
         Failure { code: NO_INPUT, message }
     }
 
+    /// What was to be asked does not answer.
+    pub(super) fn unavailable(message: String) -> Failure {
+        Failure { code: UNAVAILABLE, message }
+    }
+
     pub(super) fn io(message: String) -> Failure {
         Failure { code: IO, message }
     }

@@ -1,9 +1,11 @@
 //! The command line: what each command takes, and what its exit code means. The only place with `anyhow`.
 
 mod check;
+mod check_url;
 mod codes;
 mod demo;
 mod exit;
+mod hardening;
 mod keygen;
 mod migrate;
 mod open;
@@ -41,7 +43,7 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
-                          unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
+                          or name servers unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
                           74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
@@ -64,6 +66,9 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check,
+    /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
+    #[command(after_help = check_url::HELP)]
+    CheckUrl(check_url::Args),
     /// Seal registrations and webhooks for a host without cryptography: JSON on standard input, JSON out.
     #[command(after_help = seal::HELP)]
     Seal(seal::Args),
@@ -89,7 +94,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    match dispatch(cli) {
+    match hardening::harden().and_then(|()| dispatch(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("outboxd: {}", failure.message());
@@ -99,12 +104,14 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
+    let environment = Sources::ours(std::env::vars_os());
+    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment };
     match cli.command {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
+        Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

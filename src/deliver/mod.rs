@@ -2,9 +2,11 @@
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
 pub(crate) mod blame;
+mod expiry;
 mod phase;
 mod report;
 mod snapshot;
+pub(crate) mod trace;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,10 +16,14 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+pub(crate) use expiry::{dated, report_expiry};
 pub(crate) use phase::{Phase, Phases};
-pub(crate) use snapshot::{Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, sealing_token};
+pub(crate) use snapshot::{
+    Snapshot, SnapshotError, Way, client_identity, destinations, egress, keyring, provider, resolver, sealing_token,
+};
 
 use crate::address::{Destination, Pinned, pin};
+use crate::certificate::ClientIdentity;
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
@@ -170,6 +176,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
 struct Ready {
     snapshot: Arc<Snapshot>,
     pinned: Pinned,
+    identity: Option<Arc<ClientIdentity>>,
     request: SignedRequest,
     /// A first attempt may use a kept connection; one that follows a failure may not.
     fresh: bool,
@@ -189,7 +196,8 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request =
         sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
-    Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
+    let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
+    Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }
 
 /// By what this attempt authenticates: the legacy registration inside the envelope, or the signer of the row's scope as it
@@ -205,6 +213,13 @@ impl Authority {
             Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
             Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
             Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+        }
+    }
+
+    fn identity(&self) -> Option<&Arc<ClientIdentity>> {
+        match self {
+            Authority::Signer(signer) => signer.identity.as_ref(),
+            Authority::Legacy(_) => None,
         }
     }
 }
@@ -228,9 +243,10 @@ async fn authority(
 }
 
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
-    let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
+    let Ready { snapshot, pinned, identity, request, fresh } = ready;
+    let posted = snapshot.client.post(&pinned, identity.as_ref(), request, fresh, deadline).await;
     metrics::connection(posted.reused);
-    metrics::connections_idle(ready.snapshot.client.gauges().idle);
+    metrics::connections_idle(snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt
 }

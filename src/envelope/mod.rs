@@ -20,6 +20,8 @@ mod tests;
 
 pub(crate) use aad::{Aad, Binding};
 pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
+#[cfg(any(test, fuzzing))]
+pub(crate) use error::EnvelopeFault;
 pub(crate) use error::{JsonFault, OpenError};
 pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};

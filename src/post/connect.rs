@@ -146,18 +146,29 @@ impl Service<Uri> for Connected {
 fn tls_fault(error: &(dyn StdError + 'static)) -> Fault {
     match rustls_error(error) {
         Some(rustls::Error::InvalidCertificate(_)) => Fault::TlsCertificate,
-        Some(error) if wants_client_certificate(error) => Fault::TlsClientAuth,
+        Some(error) if is_about_our_certificate(error) => Fault::TlsClientAuth,
         _ => Fault::Tls,
     }
 }
 
-/// The alerts by which servers ask for the certificate that we never send: TLS 1.3 has one of its own, TLS 1.2
-/// servers say that ours was bad.
-pub(super) fn wants_client_certificate(error: &rustls::Error) -> bool {
+/// The alerts that a server has for a client's certificate: that it wants one (TLS 1.3), that none is a bad one (TLS 1.2),
+/// or what is wrong with the one that it was shown; a chain whose signature is not its authority's is a decrypt_error to
+/// many. None of them is about the server's own.
+pub(super) fn is_about_our_certificate(error: &rustls::Error) -> bool {
+    use AlertDescription as A;
     matches!(
         error,
         rustls::Error::AlertReceived(
-            AlertDescription::CertificateRequired | AlertDescription::BadCertificate | AlertDescription::NoCertificate
+            A::CertificateRequired
+                | A::NoCertificate
+                | A::BadCertificate
+                | A::UnsupportedCertificate
+                | A::CertificateRevoked
+                | A::CertificateExpired
+                | A::CertificateUnknown
+                | A::UnknownCA
+                | A::AccessDenied
+                | A::DecryptError
         )
     )
 }

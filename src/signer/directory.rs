@@ -10,10 +10,12 @@ use ring::digest::{Context, SHA256};
 use serde::Deserialize;
 use tokio::sync::Notify;
 
+use super::identity::IdentityFiles;
 use super::keys::{KeysError, SigningKeys, TimedKey};
 use super::known::KnownKids;
 use super::source::{KeyEntry, KeySource};
 use super::{ResolveError, Roster, Signer, scope};
+use crate::certificate::{CertificateFault, ClientIdentity};
 use crate::secret::{SecretFileError, read_secret_file};
 use crate::signature::{Algorithms, KeyError, PrivateJwk};
 
@@ -49,6 +51,7 @@ struct Remembered {
 struct Found {
     keys: SigningKeys,
     advertised: Algorithms,
+    identity: Option<Arc<ClientIdentity>>,
 }
 
 /// What is wrong with the files of a scope. None of it quotes them.
@@ -81,6 +84,16 @@ pub(crate) enum ScopeFault {
     KeyChanged,
     #[error("the directory has more than {MAX_LISTED} files; the others are not listed")]
     Crowded,
+    #[error("the scope file must have both `client_cert_file` and `client_key_file`, or neither")]
+    HalfIdentity,
+    #[error("client certificate file: it cannot be read ({0})")]
+    CertificateFile(ErrorKind),
+    #[error("client key file: {0}")]
+    ClientKeyFile(SecretFileError),
+    #[error("client certificate file: it {0}")]
+    Certificate(CertificateFault),
+    #[error("client key file: it {0}")]
+    ClientKey(CertificateFault),
     #[error("the read was abandoned")]
     Abandoned,
 }
@@ -95,6 +108,8 @@ struct ScopeFile {
     key_file: Option<PathBuf>,
     key_id: Option<String>,
     passphrase_file: Option<PathBuf>,
+    client_cert_file: Option<PathBuf>,
+    client_key_file: Option<PathBuf>,
     #[serde(default)]
     decommissioned: bool,
 }
@@ -126,7 +141,7 @@ impl ScopeDirectory {
             .await
             .unwrap_or(Err(ResolveError::Unavailable(ScopeFault::Abandoned)))?;
         let key = found.keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
-        Ok((Signer { key: key.clone(), identity: None }, found.advertised))
+        Ok((Signer { key: key.clone(), identity: found.identity.clone() }, found.advertised))
     }
 
     fn read(&self, scope: &str) -> Result<Found, ResolveError> {
@@ -240,6 +255,7 @@ impl Memory {
 struct Source {
     keys: Vec<KeySource>,
     advertised: Algorithms,
+    identity: Option<IdentityFiles>,
 }
 
 impl Source {
@@ -253,7 +269,8 @@ impl Source {
             None => vec![KeyEntry::lasting(file.jwk, file.key_file, file.key_id, file.passphrase_file)],
         };
         let keys = entries.into_iter().map(|entry| entry.read(dir)).collect::<Result<_, _>>()?;
-        Ok(Source { keys, advertised })
+        let identity = IdentityFiles::read(file.client_cert_file, file.client_key_file, dir)?;
+        Ok(Source { keys, advertised, identity })
     }
 
     /// Over everything that the signer is made of: the scope file, and the files that it names.
@@ -264,6 +281,9 @@ impl Source {
         for key in &self.keys {
             key.hash_into(&mut context);
         }
+        if let Some(identity) = &self.identity {
+            identity.hash_into(&mut context);
+        }
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());
         hash
@@ -272,6 +292,7 @@ impl Source {
     fn parse(self) -> Result<Found, ScopeFault> {
         let keys = self.keys.into_iter().map(KeySource::parse).collect::<Result<Vec<TimedKey>, _>>();
         let keys = SigningKeys::new(keys.map_err(ScopeFault::Key)?).map_err(ScopeFault::Keys)?;
-        Ok(Found { keys, advertised: self.advertised })
+        let identity = self.identity.map(|files| files.identity()).transpose()?;
+        Ok(Found { keys, advertised: self.advertised, identity })
     }
 }

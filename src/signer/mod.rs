@@ -2,6 +2,7 @@
 //! policy about what happens to a row whose key cannot be had.
 
 mod directory;
+mod identity;
 mod keys;
 mod known;
 mod scope;
@@ -14,6 +15,7 @@ use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
+pub(crate) use identity::client_certificates;
 pub(crate) use keys::{PUBLISHED_AFTER, SigningKeys, Standing, TimedKey, Window};
 pub(crate) use known::KnownKids;
 pub(crate) use scope::is_scope;
@@ -23,7 +25,6 @@ pub(crate) use scope::is_scope;
 pub(crate) struct Signer {
     pub(crate) key: Arc<SigningKey>,
     /// Only where the scope has one of its own.
-    #[expect(dead_code, reason = "no source of identities yet")]
     pub(crate) identity: Option<Arc<ClientIdentity>>,
 }
 

@@ -32,6 +32,7 @@ const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
+const EARLIEST_EXPIRY: &str = "outboxd_earliest_expiry_timestamp_seconds";
 const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
 const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
 pub(crate) const RECEIVED_WEBHOOKS: &str = "outboxd_received_webhooks_total";
@@ -99,6 +100,11 @@ fn describe() {
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
+    describe_gauge!(
+        EARLIEST_EXPIRY,
+        Unit::Seconds,
+        "When the first certificate or key in use expires (Unix time), by kind."
+    );
     describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
     describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
     describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
@@ -190,6 +196,10 @@ pub(crate) fn reloaded(ok: bool) {
 
 pub(crate) fn egress_allowed(networks: usize) {
     gauge!(EGRESS_ALLOWED).set(networks as f64);
+}
+
+pub(crate) fn earliest_expiry(kind: &'static str, at: f64) {
+    gauge!(EARLIEST_EXPIRY, "kind" => kind).set(at);
 }
 
 /// Statuses come from the profiles' closed lists.

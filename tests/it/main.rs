@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check_url;
+mod client_certificates;
 mod clock;
 mod config;
 mod crash;
@@ -12,6 +14,7 @@ mod demo;
 mod drain;
 mod faults;
 mod fence;
+mod hardening;
 mod host_agents;
 mod host_parity;
 mod host_proposals;

@@ -107,9 +107,14 @@ impl Daemon {
         }
     }
 
+    /// What the kernel tells of it.
+    pub fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("it runs")
+    }
+
     /// Bytes of memory that it holds now.
     pub fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }

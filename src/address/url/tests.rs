@@ -1,5 +1,7 @@
 use super::*;
 
+mod wpt;
+
 fn parse(text: &str) -> Result<Destination, UrlError> {
     Destination::parse(text, &UrlRules::default())
 }
