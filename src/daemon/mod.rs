@@ -1,7 +1,9 @@
 //! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
 
+mod census;
 mod loops;
 mod outage;
+mod presence;
 mod receive;
 mod reload;
 mod watch;
@@ -29,12 +31,12 @@ use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
+use presence::Presence;
 use reload::Reloader;
 use watch::LOOK_EVERY;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
-
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
@@ -54,6 +56,16 @@ pub(crate) enum DaemonError {
     Listen { key: &'static str, address: String, reason: String },
     #[error("sealing.listen: {0}")]
     Sealing(std::io::Error),
+    #[error(
+        "envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
+         reload again", if *.more { "at least " } else { "" }
+    )]
+    KeyNeeded { fingerprint: String, rows: u64, more: bool },
+    #[error(
+        "an envelope key is missing from the configuration, and whether open rows need it could not be told: {reason}; put it \
+         back, or see `outboxd keys --may-drop` and start anew"
+    )]
+    KeyUnclear { reason: String },
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -95,6 +107,11 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
+    let presence = Arc::new(Presence::new(store.clone(), snapshot.clone()));
+    // A database that is not there yet would only make the start wait; the probe says it then.
+    if !health.has(Condition::Database) {
+        presence.announce().await;
+    }
 
     let phases = Phases::new();
     let sealing = match &settings.sealing.listen {
@@ -117,7 +134,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     ));
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
-    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
+    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
+    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
@@ -125,8 +143,14 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => reloader.asked().await,
-            () = tokio::time::sleep(LOOK_EVERY) => reloader.look(&health).await,
+            _ = hangup.recv() => tokio::select! {
+                () = signals.stop() => break,
+                () = reloader.asked(&store, &presence) => {}
+            },
+            () = tokio::time::sleep(LOOK_EVERY) => tokio::select! {
+                () = signals.stop() => break,
+                () = reloader.look(&store, &presence, &health) => {}
+            },
         }
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
@@ -136,6 +160,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         let rows = slots.in_flight();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
+    presence.leave().await;
     claiming.abort();
     settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.

@@ -1,5 +1,6 @@
 //! Several signing keys with windows, and encrypted ones: which signs when, and what is said when none may.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -179,4 +180,106 @@ async fn a_key_that_cannot_be_opened_is_one_clear_line() {
     config.file_with_mode("passphrase", PASSPHRASE, 0o644);
     let ended = check(&config).await;
     assert!(ended.output.contains("signing.passphrase_file") && ended.output.contains("chmod"), "{}", ended.output);
+}
+
+const README: &str = include_str!("../../README.md");
+
+/// The README's section, with its paths and moments put where the test can have them.
+struct Runbook {
+    text: String,
+}
+
+impl Runbook {
+    fn section(name: &str, directory: &str) -> Runbook {
+        let (_, rest) = README.split_once(&format!("\n### {name}\n")).expect("the README has the section");
+        let text = rest.split("\n### ").next().expect("it has text");
+        let moment = |hours: i64| humantime::format_rfc3339_seconds(seconds(hours * 3600)).to_string();
+        let text = text.replace("/run/secrets", directory);
+        let text = text.replace("2027-06-01T12:00:00Z", &moment(1)).replace("2027-06-01T13:00:00Z", &moment(2));
+        Runbook { text }
+    }
+
+    fn blocks(&self, language: &str) -> Vec<String> {
+        let fence = format!("```{language}\n");
+        let blocks = self.text.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
+        blocks.map(|block| block.lines().map(|line| line.trim_start().to_owned() + "\n").collect()).collect()
+    }
+}
+
+#[tokio::test]
+async fn the_runbook_for_the_signing_key_is_what_works() {
+    let world = World::new().await;
+    let config = world.unsigned_config();
+    let directory = text(&config.path("secrets"));
+    std::fs::create_dir(&directory).unwrap();
+    let runbook = Runbook::section("Rotating the signing key", &directory);
+    let old = SigningKey::ed25519("seller-2026-12");
+    config.file("secrets/seller-2026-12.pem", old.pem());
+    config.file("secrets/passphrase", PASSPHRASE);
+    let [listing] = &runbook.blocks("toml")[..] else { panic!("one configuration") };
+    let listing = listing.replace("127.0.0.1:9466", "127.0.0.1:0");
+    let mut published = None;
+    let mut daemon = None;
+    for command in runbook.blocks("sh") {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words[..] {
+            ["outboxd", "check"] => {
+                let ended = check(&config.clone().extra(&listing)).await;
+                assert_eq!(ended.code, Some(0), "{}", ended.output);
+                for told in
+                    ["\"seller-2026-12\" signs now until", "\"seller-2027-06\" signs from", "2 key(s) to be published"]
+                {
+                    assert!(ended.output.contains(told), "{told}: {}", ended.output);
+                }
+                daemon = Some(Daemon::start(&config.clone().extra(&listing)).await);
+            }
+            ["outboxd", ..] => {
+                let made = crate::support::tool::outboxd(&Config::empty(), &words[1..], "").await;
+                assert_eq!(made.code, Some(0), "{made:?}");
+                assert!(made.stderr.contains("[[signing.keys]]") && made.stderr.contains("not_before"), "{made:?}");
+                published = Some(serde_json::from_str::<serde_json::Value>(&made.stdout).expect("its JWK"));
+            }
+            ["curl", url] => {
+                let address = crate::jwks::listener(daemon.as_ref().expect("it runs by now")).expect("it listens");
+                let url = url.replace("127.0.0.1:9466", &address.to_string());
+                let told = Command::new("curl").args(["-sf", &url]).output().expect("curl is there");
+                let set: serde_json::Value = serde_json::from_slice(&told.stdout).expect("a key set");
+                assert_eq!(set["keys"], serde_json::json!([old.public_jwk(), published]));
+            }
+            [program, ref arguments @ ..] => {
+                let told = Command::new(program).args(arguments).output().expect("it is there");
+                assert!(told.status.success(), "{told:?}");
+                std::fs::set_permissions(format!("{directory}/encrypted.pem"), PermissionsExt::from_mode(0o600))
+                    .unwrap();
+                // It is the same key for whoever has the passphrase.
+                let encrypted = listing.replace(
+                    "seller-2027-06.pem\"",
+                    &format!("encrypted.pem\"\npassphrase_file = \"{directory}/passphrase\""),
+                );
+                let ended = check(&config.clone().extra(&encrypted)).await;
+                assert_eq!(ended.code, Some(0), "{}", ended.output);
+            }
+            [] => panic!("an empty command"),
+        }
+    }
+    assert!(published.is_some() && daemon.is_some());
+    world.insert("/hooks", 1).await;
+    assert_signed(&world.receiver.wait_for(1).await[0], &old);
+}
+
+#[tokio::test]
+async fn the_runbooks_scope_file_is_one() {
+    let world = World::new().await;
+    let runbook = Runbook::section("Rotating the signing key", "");
+    let [scope] = &runbook.blocks("json")[..] else { panic!("one scope file") };
+    let config = crate::deliver::scoped(world.unsigned_config());
+    config.file(&crate::deliver::scope_file("tenant:alpha/1"), scope);
+    let keys = ["alpha-1", "alpha-2"].map(SigningKey::ed25519);
+    keys.iter().for_each(|key| drop(config.file(&format!("scopes/{}.pem", key.kid), key.pem())));
+    let _daemon = Daemon::start(&config).await;
+    let draft = crate::support::seal::Draft::to(world.receiver.url("/hooks")).scope("tenant:alpha/1");
+    world.database.insert(&world.seal(vec![draft])).await;
+    assert_signed(&world.receiver.wait_for(1).await[0], &keys[0]);
+    let ended = check(&config).await;
+    assert!(ended.code == Some(0) && ended.output.contains("1 scope(s) with 2 key(s)"), "{}", ended.output);
 }
