@@ -66,6 +66,12 @@ pub(crate) fn random_unit() -> f64 {
     (u64::from_le_bytes(random()) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// A passphrase as a file holds it: the line end after it is none of it.
+pub(crate) fn passphrase(file: &[u8]) -> Secret {
+    let line = file.strip_suffix(b"\n").unwrap_or(file);
+    Secret::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+}
+
 /// No key, password or token comes near it; whatever does is the wrong file.
 const MAX_SECRET_FILE: usize = 64 * 1024;
 
@@ -207,6 +213,15 @@ mod tests {
         never!(config::Sources: Display, Serialize);
         never!(config::EnvironmentSecrets: Display, Serialize);
         never!(store::StoreConfig: Display, Serialize);
+    }
+
+    #[test]
+    fn a_passphrase_ends_before_its_line_end_and_not_before_its_spaces() {
+        for file in ["hush hush ", "hush hush \n", "hush hush \r\n"] {
+            assert_eq!(passphrase(file.as_bytes()).expose(), b"hush hush ");
+        }
+        assert_eq!(passphrase(b"a\n\n").expose(), b"a\n");
+        assert_eq!(passphrase(b"\n").expose(), b"");
     }
 
     #[test]
