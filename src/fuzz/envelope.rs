@@ -10,7 +10,7 @@ use super::fields::{cut, spot};
 use crate::envelope::{
     Aad, Authentication, Binding, Composed, Credentials, EnvelopeFault, EnvelopeKey, Keyring, NONCE_LEN, OpenError,
     OpenRules, Registration, RegistrationDraft, Row, SealedRegistration, inspect_delivery, inspect_registration, open,
-    seal, seal_delivery, seal_registration,
+    seal, seal_delivery, seal_registration, try_open,
 };
 
 /// Of the vectors, so that their ciphertexts open here as they stand.
