@@ -186,8 +186,8 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
         .map_err(|_| Cause::DnsTimeout)?
         .map_err(|error| blame::pin(&error))?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request =
-        sign(signer.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+    let request = sign(signer.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+        .map_err(|error| blame::sign(&error))?;
     Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
 }
 
@@ -198,11 +198,12 @@ enum Signer {
 }
 
 impl Signer {
-    fn scheme(&self) -> Scheme<'_> {
+    fn scheme<'a>(&'a self, id: &'a str) -> Scheme<'a> {
         match self {
             Signer::Key(key) => Scheme::Rfc9421(key),
             Signer::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
             Signer::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Signer::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
         }
     }
 }

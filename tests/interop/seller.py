@@ -207,6 +207,20 @@ class Seller:
             worker = self.outbox.run_worker(poll_interval=poll_interval)
             self.workers.append(asyncio.create_task(worker))
 
+    async def send_standard(self, url: str, secret: str, idempotency_key: str) -> int | None:
+        """One webhook of the SDK's sender of Standard Webhooks, sent at once; answers the status."""
+        sender = WebhookSender.from_standard_webhooks_secret(secret, key_id="unused")
+        sent = await sender.send_mcp(
+            url=url,
+            task_id="task_standard",
+            task_type="create_media_buy",
+            status="completed",
+            operation_id="op_1",
+            result={"media_buy_id": "mb_1", "packages": []},
+            idempotency_key=idempotency_key,
+        )
+        return sent.status_code
+
     async def rest(self) -> None:
         for worker in self.workers:
             worker.cancel()
@@ -309,6 +323,7 @@ def commands() -> dict[str, Command]:
         "open_registration": seller.open_registration,
         "sealed_body": seller.sealed_body,
         "work": seller.work,
+        "send_standard": seller.send_standard,
         "rest": seller.rest,
         "claim_and_hang": seller.claim_and_hang,
         "open_tasks": tasks.open,

@@ -91,13 +91,18 @@ async fn what_the_command_seals_the_daemon_delivers_as_it_was_given() {
         draft.authentication = authentication.map(|(scheme, credentials)| (scheme.into(), credentials.into()));
         draft
     };
-    let drafts = vec![to(None), to(Some(("Bearer", BEARER))), to(Some(("HMAC-SHA256", "hmac \"secret\" é")))];
+    let drafts = vec![
+        to(None),
+        to(Some(("Bearer", BEARER))),
+        to(Some(("HMAC-SHA256", "hmac \"secret\" é"))),
+        to(Some(("Standard-Webhooks", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))),
+    ];
     let items: Vec<Value> = drafts.iter().map(delivery).collect();
     let answers = seal(&config, &items).await;
     let rows: Vec<Sealed> = drafts.iter().cloned().zip(&answers).map(|(draft, answer)| stored(draft, answer)).collect();
     world.database.insert(&rows).await;
     let daemon = crate::support::daemon::Daemon::start(&config).await;
-    let received = world.receiver.wait_for(3).await;
+    let received = world.receiver.wait_for(drafts.len()).await;
     world.all_are("delivered").await;
     for draft in &drafts {
         assert!(received.iter().any(|request| request.body == draft.body()), "{} did not arrive", draft.task_id);
