@@ -13,8 +13,8 @@
 //! # Rooms
 //!
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
-//! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
-//! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
+//! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
+//! down), `verdict` (causes, classes, back-off) and, of `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
 //! is Postgres), `claim`, `signer`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
 //! `cli` and `demo`. `tests/rooms.rs` reads the source and holds the rules.
 //!
@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod address;
+pub(crate) mod capture;
 pub(crate) mod claim;
 pub mod cli;
 pub(crate) mod config;

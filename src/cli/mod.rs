@@ -10,6 +10,7 @@ mod open;
 mod receive;
 mod run;
 mod seal;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ struct Cli {
     source: SourceArgs,
 }
 
-const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
+const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row or file, 69 database \
                           unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
                           74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
 
@@ -70,6 +71,9 @@ enum Command {
     /// Say what a sealed row holds, which key opens it, and what is wrong where none does. Never prints credentials.
     #[command(after_help = open::HELP)]
     Open(open::Args),
+    /// Judge a captured request by the receiver's checks: which of them fails, with which code, and what to do.
+    #[command(after_help = verify::HELP)]
+    Verify(verify::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
@@ -107,6 +111,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Check => check::run(&sources),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
+        Command::Verify(args) => verify::run(&args),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);

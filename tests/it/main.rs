@@ -33,5 +33,6 @@ mod sealing;
 mod sealing_listener;
 mod secrets;
 mod upgrade;
+mod verify;
 mod wake;
 mod webhooks;
