@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what `make demo` or `make test` needs and this machine lacks. Says what to do where it may not install.
-#   usage: needs.sh demo|test
+# Installs what `make demo`, `make test` or `make fuzz` needs and this machine lacks. Says what to do where it may not install.
+#   usage: needs.sh demo|test|fuzz
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,9 +12,19 @@ have setpriv || packages="$packages util-linux"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
 if [ "${1:-}" = test ]; then
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3 python3-venv"
+    # Tests that count connections make network namespaces of their own.
+    have ip || packages="$packages iproute2"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
+fi
+if [ "${1:-}" = fuzz ]; then
+    have c++ || packages="$packages g++"
+    if ! have cargo-fuzz; then
+        echo "missing: cargo-fuzz" >&2
+        echo "install it first:  cargo install --locked cargo-fuzz" >&2
+        exit 1
+    fi
 fi
 
 if [ -n "$packages" ]; then

@@ -37,7 +37,9 @@ with wanted(version, kind, relation, name) as (
            (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_settled_idx'),
            (8, 'index', 'adcp_webhook_inbox', 'adcp_webhook_inbox_failed_idx'),
            (8, 'table', 'adcp_webhook_inbox_nonces', null),
-           (8, 'index', 'adcp_webhook_inbox_nonces', 'adcp_webhook_inbox_nonces_expires_idx')
+           (8, 'index', 'adcp_webhook_inbox_nonces', 'adcp_webhook_inbox_nonces_expires_idx'),
+           (9, 'table', $1 || '_replicas', null),
+           (9, 'table', $1 || '_keys', null)
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

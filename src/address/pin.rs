@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use rustls_pki_types::ServerName;
 
+use super::class::AddressClass;
 use super::lookup::{LookupError, Resolver};
-use super::policy::{AddressClass, Policy, unmapped};
+use super::policy::{Judgement, Policy, unmapped};
 use super::url::{Destination, Place};
 
 #[cfg(test)]
@@ -71,30 +72,51 @@ pub(crate) fn judge_literal(dest: &Destination, policy: &Policy) -> Result<(), P
     if class.is_allowed() { Ok(()) } else { Err(PinError::ForbiddenLiteral { addr, class }) }
 }
 
-/// Looks the destination up, afresh for every attempt, and passes it only if every single address may be used: one
-/// forbidden answer among good ones is an attack or a mistake, and neither is to be helped along.
-pub(crate) async fn pin(dest: &Destination, policy: &Policy, resolver: &Resolver) -> Result<Pinned, PinError> {
+/// Every address behind a destination, each with what the policy says of it.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    judged: Vec<(IpAddr, Judgement)>,
+}
+
+/// Looks the destination up, and judges every answer. An address literal is its own one answer.
+pub(crate) async fn look_up(dest: &Destination, policy: &Policy, resolver: &Resolver) -> Result<Answers, PinError> {
     let answers = match &dest.place {
-        Place::Literal(address) => {
-            judge_literal(dest, policy)?;
-            vec![*address]
-        }
+        Place::Literal(address) => vec![*address],
         Place::Name(name) => resolver.addresses(name).await?,
     };
-    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(MAX_PINNED);
-    for addr in answers {
-        let class = policy.classify(addr);
-        if !class.is_allowed() {
-            return Err(PinError::Forbidden { addr, class });
-        }
-        // Judged as IPv4, so dialled as IPv4.
-        let address = SocketAddr::new(unmapped(addr), dest.port());
-        if addresses.len() < MAX_PINNED && !addresses.contains(&address) {
-            addresses.push(address);
-        }
+    Ok(Answers { judged: answers.into_iter().map(|addr| (addr, policy.judge(addr))).collect() })
+}
+
+impl Answers {
+    pub(crate) fn judged(&self) -> &[(IpAddr, Judgement)] {
+        &self.judged
     }
-    if addresses.is_empty() {
-        return Err(PinError::NoAddress);
+
+    /// Passed only if every single address may be used: one forbidden answer among good ones is an attack or a mistake,
+    /// and neither is to be helped along.
+    pub(crate) fn pinned(&self, dest: &Destination) -> Result<Pinned, PinError> {
+        let mut addresses: Vec<SocketAddr> = Vec::with_capacity(MAX_PINNED);
+        for (addr, Judgement { class, .. }) in self.judged.iter().copied() {
+            if !class.is_allowed() {
+                return Err(match dest.place {
+                    Place::Literal(_) => PinError::ForbiddenLiteral { addr, class },
+                    Place::Name(_) => PinError::Forbidden { addr, class },
+                });
+            }
+            // Judged as IPv4, so dialled as IPv4.
+            let address = SocketAddr::new(unmapped(addr), dest.port());
+            if addresses.len() < MAX_PINNED && !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(PinError::NoAddress);
+        }
+        Ok(Pinned { addresses, server_name: dest.server_name.clone() })
     }
-    Ok(Pinned { addresses, server_name: dest.server_name.clone() })
+}
+
+/// Looks the destination up, afresh for every attempt, and passes what it may be connected by.
+pub(crate) async fn pin(dest: &Destination, policy: &Policy, resolver: &Resolver) -> Result<Pinned, PinError> {
+    look_up(dest, policy, resolver).await?.pinned(dest)
 }

@@ -52,6 +52,8 @@ pub(crate) enum UrlError {
     Host,
     #[error("the URL's host is a number that is not a plain IPv4 address")]
     AmbiguousHost,
+    #[error("the URL's host is written otherwise than it is looked up")]
+    HostSpelling,
     #[error("the URL's host is a special-use or single-label name")]
     SpecialUseName,
     #[error("the URL's port is not between 1 and 65535")]
@@ -64,6 +66,29 @@ pub(crate) enum UrlError {
     Target,
     #[error("the URL names different hosts or ports to different parsers")]
     Disagreement,
+}
+
+impl UrlError {
+    /// For machines; these never change.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            UrlError::TooLong => "too_long",
+            UrlError::ControlCharacter => "control_character",
+            UrlError::NotHttps => "not_https",
+            UrlError::NoHost => "no_host",
+            UrlError::UserInfo => "user_info",
+            UrlError::AuthorityCharacter => "authority_character",
+            UrlError::Host => "host",
+            UrlError::AmbiguousHost => "ambiguous_host",
+            UrlError::HostSpelling => "host_spelling",
+            UrlError::SpecialUseName => "special_use_name",
+            UrlError::Port => "port",
+            UrlError::PortNotAllowed => "port_not_allowed",
+            UrlError::Unparsable => "unparsable",
+            UrlError::Target => "target",
+            UrlError::Disagreement => "disagreement",
+        }
+    }
 }
 
 /// What the operator changed about the rules.
@@ -161,6 +186,19 @@ impl Destination {
         self.port
     }
 
+    /// The host as it is looked up or dialled: an A-label name without its root dot, or an address without brackets.
+    pub(crate) fn host(&self) -> String {
+        match &self.place {
+            Place::Name(name) => name.clone(),
+            Place::Literal(address) => address.to_string(),
+        }
+    }
+
+    /// Whether the host is an address, which nobody is asked about.
+    pub(crate) fn is_literal(&self) -> bool {
+        matches!(self.place, Place::Literal(_))
+    }
+
     /// Host and port, for fairness between destinations and for logs: never a path, query or user.
     pub(crate) fn origin(&self) -> String {
         match &self.place {
@@ -211,6 +249,9 @@ fn place(url: &Url, authority: &str) -> Result<Place, UrlError> {
             if !is_host_name(name) {
                 return Err(UrlError::Host);
             }
+            if !is_spelt_out(authority, name) {
+                return Err(UrlError::HostSpelling);
+            }
             Ok(Place::Name(name.to_owned()))
         }
         Some(Host::Ipv4(address)) => {
@@ -225,6 +266,18 @@ fn place(url: &Url, authority: &str) -> Result<Place, UrlError> {
         Some(Host::Ipv6(address)) => Ok(Place::Literal(IpAddr::V6(address))),
         None => Err(UrlError::NoHost),
     }
+}
+
+/// Whether the text names the host letter by letter, case apart. The mapping of international names also folds widths
+/// and compositions and drops what cannot be seen, so that a text may show one name and mean another; the SDK stores no
+/// such URL (httpx refuses it).
+fn is_spelt_out(authority: &str, name: &str) -> bool {
+    let typed = authority.split_once(':').map_or(authority, |(host, _)| host);
+    if typed.is_ascii() {
+        return true;
+    }
+    let (shown, readable) = idna::domain_to_unicode(name);
+    readable.is_ok() && shown == typed.strip_suffix('.').unwrap_or(typed).to_lowercase()
 }
 
 /// What a certificate can name, which keeps lengths and characters to RFC 1035 and allows the underscores that are

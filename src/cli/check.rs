@@ -7,10 +7,11 @@ use tokio::time::Instant;
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::daemon::skew;
-use crate::deliver::{egress, keyring, provider, sealing_token};
+use crate::deliver::{client_identity, dated, egress, keyring, provider, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::signer::Provider;
 use crate::store::{Finding, Severity};
+use crate::telemetry::expiry::{Expiring, WARN_DAYS};
 
 /// What was found, in the order of the lines printed.
 #[derive(Default)]
@@ -41,6 +42,7 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
             keys(&config, &mut findings);
+            expiry(&config, &mut findings);
             block_on(async {
                 database(&config, &mut findings).await;
                 Ok(())
@@ -82,6 +84,29 @@ fn keys(config: &Config, findings: &mut Findings) {
             findings.warn("egress", format!("private networks are open to what rows name: {}", open.join(" ")));
         }
         Err(error) => findings.fail("egress", error.into()),
+    }
+}
+
+/// A line for each certificate that the configuration names, the receiver's included.
+fn expiry(config: &Config, findings: &mut Findings) {
+    match client_identity(&config.settings.egress) {
+        Ok(None) => {}
+        Ok(Some(_)) => findings.ok("client cert", "for receivers that demand one"),
+        Err(error) => findings.fail("client cert", error.into()),
+    }
+    let now = SystemTime::now();
+    let kinds =
+        [Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa, Expiring::ReceiveCertificate];
+    for one in kinds.into_iter().flat_map(|kind| dated(kind, config)) {
+        let (Some(days), Some(day)) = (one.days_left(now), one.day()) else {
+            findings.ok("expiry", format!("{}: never", one.name));
+            continue;
+        };
+        match days {
+            ..0 => findings.warn("expiry", format!("{}: expired on {day}; replace it", one.name)),
+            0..WARN_DAYS => findings.warn("expiry", format!("{}: {days} days left, until {day}; replace it", one.name)),
+            _ => findings.ok("expiry", format!("{}: {days} days left, until {day}", one.name)),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use ring::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroizing;
 
+use crate::envelope::EnvelopeKey;
 use crate::signature::{Algorithm, SigningKey};
 
 /// Make a key: for opening envelopes, or for signing webhooks
@@ -24,7 +25,7 @@ enum Kind {
     /// An envelope key: 32 random bytes, as 64 hex digits
     ///
     /// The host application seals each webhook with it (AES-256-GCM) and the daemon opens it. Both need the same key.
-    /// To rotate, list the new file before the old one in `[envelope] key_files`, then let the host seal with it.
+    /// How one takes another's place while daemons run: README, "Rotating the envelope key".
     Envelope {
         /// File for the key, readable by its owner only; it must not exist yet
         #[arg(long, value_name = "FILE", default_value = "outboxd-envelope.key")]
@@ -71,6 +72,8 @@ fn envelope(out: &Path, random: &dyn SecureRandom) -> anyhow::Result<()> {
     text.push(b'\n');
     write_new(out, 0o600, &text)?;
     eprintln!("Wrote a new envelope key to {}, readable by its owner only.", out.display());
+    let key = EnvelopeKey::parse(&text).context("the key that was made cannot be read")?;
+    eprintln!("Commands, logs and metrics name it by its fingerprint: {}", key.fingerprint());
     eprintln!("Next: name it in the configuration, and give the same key to the host application:");
     eprintln!("    [envelope]");
     eprintln!("    key_files = [\"{}\"]", absolute(out).display());

@@ -1,13 +1,17 @@
 //! The command line: what each command takes, and what its exit code means. The only place with `anyhow`.
 
 mod check;
+mod check_url;
 mod codes;
 mod demo;
 mod exit;
+mod hardening;
 mod keygen;
+mod keys;
 mod migrate;
 mod open;
 mod receive;
+mod rekey;
 mod run;
 mod seal;
 mod verify;
@@ -42,8 +46,8 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row or file, 69 database \
-                          unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
-                          74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
+                          or name servers unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
+                          74 cannot read or write, 75 not yet, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
 struct SourceArgs {
@@ -65,6 +69,9 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check,
+    /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
+    #[command(after_help = check_url::HELP)]
+    CheckUrl(check_url::Args),
     /// Seal registrations and webhooks for a host without cryptography: JSON on standard input, JSON out.
     #[command(after_help = seal::HELP)]
     Seal(seal::Args),
@@ -74,6 +81,12 @@ enum Command {
     /// Judge a captured request by the receiver's checks: which of them fails, with which code, and what to do.
     #[command(after_help = verify::HELP)]
     Verify(verify::Args),
+    /// Seal what is open again under the newest envelope key, while daemons deliver. May be broken off and run again.
+    #[command(after_help = rekey::HELP)]
+    Rekey(rekey::Args),
+    /// Say which keys there are, who holds them, what needs each, and whether one can go.
+    #[command(after_help = keys::HELP)]
+    Keys(keys::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
@@ -93,7 +106,7 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    match dispatch(cli) {
+    match hardening::harden().and_then(|()| dispatch(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("outboxd: {}", failure.message());
@@ -103,15 +116,19 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment: std::env::vars().collect() };
+    let environment = Sources::ours(std::env::vars_os());
+    let sources = Sources { file: cli.source.config, sets: cli.source.set, environment };
     match cli.command {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check => check::run(&sources),
+        Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Verify(args) => verify::run(&args),
+        Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
+        Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);

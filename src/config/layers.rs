@@ -1,5 +1,7 @@
 //! Lays defaults, file, environment and flags over each other, and keeps secrets out of all but the environment.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
@@ -19,8 +21,8 @@ pub(crate) struct Sources {
     pub(crate) file: Option<PathBuf>,
     /// `section.key=value`, in the order given.
     pub(crate) sets: Vec<String>,
-    /// The process's environment.
-    pub(crate) environment: Vec<(String, String)>,
+    /// The variables with our prefix. Which of them hold secrets is not known here yet.
+    pub(crate) environment: Vec<(String, Secret)>,
 }
 
 /// The values that only the environment (or a file of their own) may hold.
@@ -29,6 +31,15 @@ pub(crate) struct EnvironmentSecrets {
     pub(crate) database_url: Option<Secret>,
     pub(crate) database_password: Option<Secret>,
     pub(crate) envelope_keys: Option<Secret>,
+}
+
+impl Sources {
+    /// Others' variables need not even be text.
+    pub(crate) fn ours(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, Secret)> {
+        let named = environment.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let ours = named.filter(|(name, _)| name.starts_with(PREFIX));
+        ours.map(|(name, value)| (name, Secret::new(value.into_vec()))).collect()
+    }
 }
 
 pub(crate) fn load(sources: &Sources) -> Result<(Settings, EnvironmentSecrets), ConfigError> {
@@ -62,7 +73,7 @@ fn sections(figment: &Figment) -> Vec<String> {
 /// Sorts `OUTBOXD_SECTION__KEY` from what merely shares the prefix. A variable that names a section with a single
 /// underscore is a slip that would otherwise go unnoticed, so it is refused.
 fn split_environment(
-    environment: &[(String, String)],
+    environment: &[(String, Secret)],
     sections: &[String],
 ) -> Result<(Dict, EnvironmentSecrets), ConfigError> {
     let mut dict = Dict::new();
@@ -85,11 +96,14 @@ fn split_environment(
             "database__password" => &mut secrets.database_password,
             "envelope__keys" => &mut secrets.envelope_keys,
             _ => {
+                let Ok(value) = std::str::from_utf8(value.expose()) else {
+                    return Err(ConfigError::Environment(format!("{name} is not UTF-8")));
+                };
                 merge_into(&mut dict, nested(&key, "__", value));
                 continue;
             }
         };
-        *slot = Some(Secret::from(value.clone()));
+        *slot = Some(value.clone());
     }
     Ok((dict, secrets))
 }

@@ -166,6 +166,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("envelope.unopenable_grace", settings.envelope.unopenable_grace, 0, HORIZON_MS)?;
     settings.receive.validate()?;
     sealing(&settings.sealing)?;
+    client_files(&settings.egress)?;
     signing(&settings.signing)
 }
 
@@ -188,6 +189,26 @@ fn sealing(sealing: &Sealing) -> Result<(), ConfigError> {
             format!("has a path of {} bytes", path.as_os_str().len()),
             format!("a path of 1 to {LONGEST_SOCKET_PATH} bytes after \"unix:\""),
         ),
+        _ => Ok(()),
+    }
+}
+
+impl Egress {
+    /// The client certificate and its key, or neither.
+    pub(crate) fn client_files(&self) -> Option<(&Path, &Path)> {
+        let set = !self.client_cert_file.as_os_str().is_empty();
+        set.then_some((self.client_cert_file.as_path(), self.client_key_file.as_path()))
+    }
+}
+
+fn client_files(egress: &Egress) -> Result<(), ConfigError> {
+    match (set(&egress.client_cert_file), set(&egress.client_key_file)) {
+        (Some(_), None) => {
+            refuse("egress.client_key_file", "is empty beside egress.client_cert_file", "both files, or neither")
+        }
+        (None, Some(_)) => {
+            refuse("egress.client_cert_file", "is empty beside egress.client_key_file", "both files, or neither")
+        }
         _ => Ok(()),
     }
 }

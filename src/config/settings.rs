@@ -73,11 +73,14 @@ pub(crate) struct Signing {
 pub(crate) struct Egress {
     pub(crate) allow: Vec<IpNet>,
     pub(crate) deny: Vec<IpNet>,
+    pub(crate) nat64_prefixes: Vec<IpNet>,
     pub(crate) allow_hosts: Vec<String>,
     pub(crate) ports: Vec<u16>,
     pub(crate) dns_servers: Vec<SocketAddr>,
     pub(crate) trust_anchors: Vec<PathBuf>,
     pub(crate) system_roots: bool,
+    pub(crate) client_cert_file: PathBuf,
+    pub(crate) client_key_file: PathBuf,
     #[serde(deserialize_with = "duration")]
     pub(crate) attempt_timeout: Duration,
 }

@@ -1,12 +1,18 @@
 //! Every bad setting is refused with one sentence that names the key and what it takes; no secret is in any of them.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use super::*;
 
 fn sources(file: Option<&Path>, environment: &[(&str, &str)], sets: &[&str]) -> Sources {
     Sources {
         file: file.map(Path::to_owned),
         sets: sets.iter().map(ToString::to_string).collect(),
-        environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        environment: environment
+            .iter()
+            .map(|(name, value)| (name.to_string(), Secret::from(value.to_string())))
+            .collect(),
     }
 }
 
@@ -130,6 +136,18 @@ fn secrets_of_the_environment_are_kept_apart_and_unprinted() {
     let config = load("", &environment, &[]).unwrap();
     assert_eq!(config.secrets.envelope_keys.as_ref().unwrap().expose(), b"hush-2");
     assert!(!format!("{config:?}").contains("hush"));
+}
+
+#[test]
+fn variables_that_are_no_text_are_left_alone_or_refused_by_name() {
+    let odd = || OsString::from_vec(b"hush-\xff".to_vec());
+    let of =
+        |name: &str| Sources { environment: Sources::ours([(name.into(), odd())].into_iter()), ..Sources::default() };
+    assert!(Config::load(&of("LS_COLORS")).is_ok());
+    let error = Config::load(&of("OUTBOXD_DELIVERY__SLOTS")).unwrap_err().to_string();
+    assert!(error.contains("OUTBOXD_DELIVERY__SLOTS is not UTF-8") && !error.contains("hush"), "{error}");
+    let key = Config::load(&of("OUTBOXD_ENVELOPE__KEYS")).unwrap().secrets.envelope_keys;
+    assert_eq!(key.unwrap().expose(), b"hush-\xff", "a raw key is any bytes");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
 
+mod census;
 mod loops;
 mod outage;
+mod presence;
 mod receive;
 
 use std::net::SocketAddr;
@@ -21,6 +23,7 @@ use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
 use crate::deliver::{Phase, Phases, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
+use crate::rekey::{Need, need};
 use crate::sealing;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
@@ -28,9 +31,12 @@ use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
+use presence::Presence;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
+/// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
+const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +57,16 @@ pub(crate) enum DaemonError {
     Listen { key: &'static str, address: String, reason: String },
     #[error("sealing.listen: {0}")]
     Sealing(std::io::Error),
+    #[error(
+        "envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
+         reload again", if *.more { "at least " } else { "" }
+    )]
+    KeyNeeded { fingerprint: String, rows: u64, more: bool },
+    #[error(
+        "an envelope key is missing from the configuration, and whether open rows need it could not be told: {reason}; put it \
+         back, or see `outboxd keys --may-drop` and start anew"
+    )]
+    KeyUnclear { reason: String },
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -91,6 +107,11 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
+    let presence = Arc::new(Presence::new(store.clone(), snapshot.clone()));
+    // A database that is not there yet would only make the start wait; the probe says it then.
+    if !health.has(Condition::Database) {
+        presence.announce().await;
+    }
 
     let phases = Phases::new();
     let sealing = match &settings.sealing.listen {
@@ -113,7 +134,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     ));
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
-    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
+    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
+    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
@@ -121,7 +143,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => reload(&sources, &snapshot),
+            _ = hangup.recv() => tokio::select! {
+                () = signals.stop() => break,
+                () = reload(&sources, &snapshot, &store, &presence) => {}
+            },
         }
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
@@ -131,6 +156,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         let rows = slots.in_flight();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
+    presence.leave().await;
     claiming.abort();
     settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
@@ -200,7 +226,7 @@ fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
 }
 
 /// Replaces keys and egress policy as one validated snapshot, or keeps the old one whole.
-fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>) {
+async fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>, store: &Store, presence: &Presence) {
     // systemd asks for both in one message, and ends the service if the time is missing.
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         notify(&[sd_notify::NotifyState::Reloading, now]);
@@ -208,15 +234,36 @@ fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>) {
     let loaded = Config::load(sources)
         .map_err(DaemonError::from)
         .and_then(|config| Snapshot::load(&config).map_err(DaemonError::from));
+    let loaded = match loaded {
+        Ok(new) => keep_needed_keys(&snapshot.load(), &new, store).await.map(|()| new),
+        Err(error) => Err(error),
+    };
     metrics::reloaded(loaded.is_ok());
     match loaded {
         Ok(new) => {
             snapshot.store(Arc::new(new));
+            presence.announce().await;
             tracing::info!("reloaded keys and egress policy");
         }
         Err(error) => tracing::error!(error = %error, "reload failed; the keys and policy from before stay in use"),
     }
     notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
+async fn keep_needed_keys(old: &Snapshot, new: &Snapshot, store: &Store) -> Result<(), DaemonError> {
+    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
+    match need(store, &old.keyring, &new.keyring, LOOK_FOR_NEED).await {
+        Ok(Need::Nothing) => Ok(()),
+        Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
+        Ok(Need::Unknown { looked_at }) => {
+            unclear(format!("of those looked at within {} s, {looked_at}, none did", LOOK_FOR_NEED.as_secs()))
+        }
+        Ok(Need::Forbidden { place }) => {
+            unclear(format!("the database user may not read {place}; grant it outboxd_daemon"))
+        }
+        Err(error) => unclear(error.to_string()),
+    }
 }
 
 /// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.

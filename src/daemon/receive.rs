@@ -10,10 +10,11 @@ use tokio::time::Instant;
 use super::outage::Outage;
 use super::{DaemonError, Signals, loops, notify, on, open_admin, open_telemetry};
 use crate::config::{Config, Receive};
-use crate::deliver::{Phase, Phases};
+use crate::deliver::{Phase, Phases, report_expiry};
 use crate::receive::server::{Certificate, Listener, Server};
 use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreConfig, StoreError};
+use crate::telemetry::expiry::Expiring;
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
@@ -26,6 +27,9 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 const SWEEP_ROWS: u32 = 500;
 /// What of the drain time is kept for ending what the drain did not.
 const CUT_RESERVE: Duration = Duration::from_secs(1);
+
+/// What of this process expires.
+const EXPIRING: [Expiring; 3] = [Expiring::TrustAnchor, Expiring::DatabaseCa, Expiring::ReceiveCertificate];
 
 /// Serves until a signal ends it. An error means that nothing was received.
 pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
@@ -40,6 +44,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     profile.set_worker(Worker::Unmanaged);
     let forwarder = Forwarder::load(&settings.receive.forward, &profile, store.clone())?;
     let mut files = Files::new(&settings.receive, profile)?;
+    report_expiry(&EXPIRING, &config);
 
     let silence = settings.database.statement_timeout * 2 + Duration::from_secs(30);
     let health = Arc::new(Health::new(silence, &[Loop::Probe], &[Condition::Database, Condition::Schema]));
@@ -66,8 +71,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => files.reload(),
-            () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(),
+            _ = hangup.recv() => files.reload(&config),
+            () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(&config),
         }
     }
     let ends = Instant::now() + settings.receive.drain_timeout;
@@ -166,13 +171,13 @@ impl Files {
         tls.chain(self.profile.files()).map(|path| Stamp::of(&path)).collect()
     }
 
-    fn reload_if_changed(&mut self) {
+    fn reload_if_changed(&mut self, config: &Config) {
         if self.look() != self.stamps {
-            self.reload();
+            self.reload(config);
         }
     }
 
-    fn reload(&mut self) {
+    fn reload(&mut self, config: &Config) {
         // Before reading: what changes while we read is read again.
         self.stamps = self.look();
         let certificate = match (&self.certificate, &self.tls) {
@@ -181,6 +186,7 @@ impl Files {
         };
         let loaded = certificate.and_then(|()| self.profile.reload());
         metrics::reloaded(loaded.is_ok());
+        report_expiry(&EXPIRING, config);
         match loaded {
             Ok(()) => tracing::info!("reloaded certificate and credentials"),
             Err(error) => tracing::error!(error = %error, "reload failed; what could not be read stays as it was"),

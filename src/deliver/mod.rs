@@ -2,9 +2,11 @@
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
 pub(crate) mod blame;
+mod expiry;
 mod phase;
 mod report;
 mod snapshot;
+pub(crate) mod trace;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,16 +16,21 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+pub(crate) use expiry::{dated, report_expiry};
 pub(crate) use phase::{Phase, Phases};
-pub(crate) use snapshot::{Snapshot, SnapshotError, Way, destinations, egress, keyring, provider, sealing_token};
+pub(crate) use snapshot::{
+    Snapshot, SnapshotError, Way, client_identity, destinations, egress, keyring, provider, resolver, sealing_token,
+};
 
 use crate::address::{Destination, Pinned, pin};
+use crate::certificate::ClientIdentity;
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
-use crate::signature::{Moment, Scheme, SignedRequest, SigningKey, sign};
+use crate::signature::{Moment, Scheme, SignedRequest, sign};
+use crate::signer::Signer;
 use crate::store::Broken;
 use crate::telemetry::health::Health;
 use crate::telemetry::metrics;
@@ -169,6 +176,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
 struct Ready {
     snapshot: Arc<Snapshot>,
     pinned: Pinned,
+    identity: Option<Arc<ClientIdentity>>,
     request: SignedRequest,
     /// A first attempt may use a kept connection; one that follows a failure may not.
     fresh: bool,
@@ -180,45 +188,57 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
-    let signer = signer(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
+    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
     let pinned = tokio::time::timeout_at(deadline, pin(&destination, &snapshot.policy, &snapshot.resolver))
         .await
         .map_err(|_| Cause::DnsTimeout)?
         .map_err(|error| blame::pin(&error))?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request = sign(signer.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+    let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
         .map_err(|error| blame::sign(&error))?;
-    Ok(Ready { snapshot, pinned, request, fresh: row.attempt_count > 1 })
+    let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
+    Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }
 
-/// Who signs this attempt: the legacy registration inside the envelope, or the key of the row's scope as it is now.
-enum Signer {
-    Key(Arc<SigningKey>),
+/// By what this attempt authenticates: the legacy registration inside the envelope, or the signer of the row's scope as it
+/// is now.
+enum Authority {
+    Signer(Signer),
     Legacy(Authentication),
 }
 
-impl Signer {
+impl Authority {
+    /// `id` names the message, the same for every attempt.
     fn scheme<'a>(&'a self, id: &'a str) -> Scheme<'a> {
         match self {
-            Signer::Key(key) => Scheme::Rfc9421(key),
-            Signer::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
-            Signer::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
-            Signer::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
+            Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
+            Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
+            Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Authority::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
+        }
+    }
+
+    fn identity(&self) -> Option<&Arc<ClientIdentity>> {
+        match self {
+            Authority::Signer(signer) => signer.identity.as_ref(),
+            Authority::Legacy(_) => None,
         }
     }
 }
 
-async fn signer(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Signer, Cause> {
+async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Authority, Cause> {
     match &envelope.authentication {
-        Some(authentication) => Ok(Signer::Legacy(authentication.clone())),
-        None => snapshot.provider.resolve(scope).await.map(Signer::Key).map_err(|error| blame::resolve(&error)),
+        Some(authentication) => Ok(Authority::Legacy(authentication.clone())),
+        None => snapshot.provider.resolve(scope).await.map(Authority::Signer).map_err(|error| blame::resolve(&error)),
     }
 }
 
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
-    let posted = ready.snapshot.client.post(&ready.pinned, ready.request, ready.fresh, deadline).await;
+    let Ready { snapshot, pinned, identity, request, fresh } = ready;
+    let posted = snapshot.client.post(&pinned, identity.as_ref(), request, fresh, deadline).await;
     metrics::connection(posted.reused);
-    metrics::connections_idle(ready.snapshot.client.gauges().idle);
+    metrics::dials(crate::post::dials());
+    metrics::connections_idle(snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt
 }

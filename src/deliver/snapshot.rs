@@ -1,18 +1,20 @@
 //! What an attempt needs and a reload may replace: keys, signers, address policy, resolver, client. All or nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 
-use crate::address::{HostPatternError, Policy, Resolver, UrlRules};
+use super::report_expiry;
+use crate::address::{HostPatternError, Nat64Prefix, Nat64PrefixError, Policy, Resolver, UrlRules, own_addresses};
+use crate::certificate::{self, ClientIdentity};
 use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::{Client, PoolLimits};
 use crate::secret::Secret;
 use crate::signature::{Algorithm, Algorithms, SigningKey};
 use crate::signer::{Provider, ScopeDirectory};
+use crate::telemetry::expiry::Expiring;
 use crate::telemetry::metrics;
 
 pub(crate) struct Snapshot {
@@ -23,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) policy: Policy,
     pub(crate) resolver: Resolver,
     pub(crate) client: Client,
+    /// Who we are to a receiver that demands a client certificate, where the row's scope does not say.
+    pub(crate) identity: Option<Arc<ClientIdentity>>,
     /// What callers of the sealing listener must know, where they must know anything.
     pub(crate) sealing_token: Option<Secret>,
 }
@@ -36,6 +40,8 @@ pub(crate) enum SnapshotError {
     Setting { key: &'static str, problem: String },
     #[error("{key}: {path}: {problem}", path = path.display())]
     File { key: &'static str, path: PathBuf, problem: String },
+    #[error("cannot read the addresses of this machine's interfaces, which no row may name: {0}")]
+    Interfaces(std::io::Error),
 }
 
 impl Snapshot {
@@ -47,7 +53,7 @@ impl Snapshot {
             let networks: Vec<String> = config.settings.egress.allow.iter().map(ToString::to_string).collect();
             tracing::warn!(networks = networks.join(" "), "egress.allow opens private networks to what rows name");
         }
-        Ok(Snapshot {
+        let snapshot = Snapshot {
             keyring,
             open_rules: OpenRules { legacy_hmac: config.settings.envelope.legacy_hmac },
             provider,
@@ -55,8 +61,11 @@ impl Snapshot {
             policy: egress.policy,
             resolver: egress.resolver,
             client: egress.client,
+            identity: client_identity(&config.settings.egress)?,
             sealing_token: sealing_token(config)?,
-        })
+        };
+        report_expiry(&[Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa], config);
+        Ok(snapshot)
     }
 }
 
@@ -172,16 +181,24 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
     let anchors = trust_anchors(egress)?;
     let tls = crate::post::tls_config(&anchors, egress.system_roots)
         .map_err(|error| setting("egress.trust_anchors", error.to_string()))?;
-    let resolver = match egress.dns_servers.as_slice() {
-        [] => Resolver::system(),
-        servers => Resolver::with_servers(servers),
-    }
-    .map_err(|error| setting("egress.dns_servers", error.to_string()))?;
     let (url_rules, policy) = destinations(config)?;
-    Ok(Way { url_rules, policy, resolver, client: Client::new(Arc::new(tls), PoolLimits::default()) })
+    Ok(Way {
+        url_rules,
+        policy,
+        resolver: resolver(config)?,
+        client: Client::new(Arc::new(tls), PoolLimits::default()),
+    })
 }
 
-/// What may be delivered to, as far as a URL alone shows it.
+pub(crate) fn resolver(config: &Config) -> Result<Resolver, SnapshotError> {
+    let built = match config.settings.egress.dns_servers.as_slice() {
+        [] => Resolver::system(),
+        servers => Resolver::with_servers(servers),
+    };
+    built.map_err(|error| setting("egress.dns_servers", error.to_string()))
+}
+
+/// What may be delivered to, as far as a URL alone shows it. Looks at this machine's interfaces, each time anew.
 pub(crate) fn destinations(config: &Config) -> Result<(UrlRules, Policy), SnapshotError> {
     let egress = &config.settings.egress;
     let allow_hosts = egress
@@ -190,24 +207,44 @@ pub(crate) fn destinations(config: &Config) -> Result<(UrlRules, Policy), Snapsh
         .map(|pattern| pattern.parse())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error: HostPatternError| setting("egress.allow_hosts", error.to_string()))?;
-    let policy = Policy::new(egress.allow.clone(), egress.deny.clone());
+    let nat64 = egress
+        .nat64_prefixes
+        .iter()
+        .map(|net| Nat64Prefix::try_from(*net))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error: Nat64PrefixError| setting("egress.nat64_prefixes", error.to_string()))?;
+    let own = own_addresses().map_err(SnapshotError::Interfaces)?;
+    let policy = Policy::new(egress.allow.clone(), egress.deny.clone()).with_nat64(nat64).with_own(own);
     Ok((UrlRules::new(allow_hosts, egress.ports.clone()), policy))
 }
 
 fn trust_anchors(egress: &Egress) -> Result<Vec<CertificateDer<'static>>, SnapshotError> {
     let mut anchors = Vec::new();
     for path in &egress.trust_anchors {
-        let fault = |problem: String| SnapshotError::File { key: "egress.trust_anchors", path: path.clone(), problem };
+        let fault = |problem: String| file_fault("egress.trust_anchors", path, problem);
         let pem = std::fs::read(path).map_err(|error| fault(error.kind().to_string()))?;
-        let before = anchors.len();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            anchors.push(certificate.map_err(|_| fault("is not PEM".into()))?);
-        }
-        if anchors.len() == before {
-            return Err(fault("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
-        }
+        anchors.extend(certificate::chain(&pem).map_err(|error| fault(error.to_string()))?);
     }
     Ok(anchors)
+}
+
+/// What is shown to receivers that demand a client certificate.
+pub(crate) fn client_identity(egress: &Egress) -> Result<Option<Arc<ClientIdentity>>, SnapshotError> {
+    const CERTIFICATE: &str = "egress.client_cert_file";
+    const KEY: &str = "egress.client_key_file";
+    let Some((certificate, key)) = egress.client_files() else { return Ok(None) };
+    let chain =
+        std::fs::read(certificate).map_err(|error| file_fault(CERTIFICATE, certificate, error.kind().to_string()))?;
+    let private = secret_file(KEY, key)?;
+    let identity = ClientIdentity::from_pem(&chain, private.expose()).map_err(|fault| match fault.is_about_key() {
+        true => file_fault(KEY, key, fault.to_string()),
+        false => file_fault(CERTIFICATE, certificate, fault.to_string()),
+    })?;
+    Ok(Some(Arc::new(identity)))
+}
+
+fn file_fault(key: &'static str, path: &Path, problem: String) -> SnapshotError {
+    SnapshotError::File { key, path: path.to_owned(), problem }
 }
 
 fn setting(key: &'static str, problem: String) -> SnapshotError {

@@ -12,6 +12,7 @@ mod key;
 mod legacy;
 mod open;
 mod registration;
+mod reseal;
 mod row;
 mod seal;
 
@@ -20,11 +21,14 @@ mod tests;
 
 pub(crate) use aad::{Aad, Binding};
 pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
+#[cfg(any(test, fuzzing))]
+pub(crate) use error::EnvelopeFault;
 pub(crate) use error::{JsonFault, OpenError};
 pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};
 pub(crate) use registration::{Registration, SealedRegistration};
+pub(crate) use reseal::{Opened, try_open};
 pub(crate) use row::{Composed, Row};
 pub(crate) use seal::{NONCE_LEN, seal};

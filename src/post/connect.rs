@@ -6,6 +6,7 @@ use std::future::{Ready, poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +26,15 @@ use crate::verdict::Fault;
 
 /// The pause before the next address is tried beside the one that has not answered yet (RFC 8305, section 5).
 const STAGGER: Duration = Duration::from_millis(250);
+
+/// Of this process, whoever asked. There is no other place in the crate that connects to a receiver, so that this is the
+/// account of where bytes may have gone.
+static DIALS: AtomicU64 = AtomicU64::new(0);
+
+/// Connections begun so far, one for each address tried, whatever came of it.
+pub(crate) fn dials() -> u64 {
+    DIALS.load(Ordering::Relaxed)
+}
 
 pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
@@ -83,6 +93,7 @@ async fn race(addresses: &VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr
 }
 
 async fn dial(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fault> {
+    DIALS.fetch_add(1, Ordering::Relaxed);
     let stream = TcpStream::connect(address).await.map_err(|error| socket_fault(&error))?;
     // One request is written in few pieces and waited for: Nagle's delay would only add to it.
     stream.set_nodelay(true).map_err(|error| socket_fault(&error))?;
@@ -146,18 +157,29 @@ impl Service<Uri> for Connected {
 fn tls_fault(error: &(dyn StdError + 'static)) -> Fault {
     match rustls_error(error) {
         Some(rustls::Error::InvalidCertificate(_)) => Fault::TlsCertificate,
-        Some(error) if wants_client_certificate(error) => Fault::TlsClientAuth,
+        Some(error) if is_about_our_certificate(error) => Fault::TlsClientAuth,
         _ => Fault::Tls,
     }
 }
 
-/// The alerts by which servers ask for the certificate that we never send: TLS 1.3 has one of its own, TLS 1.2
-/// servers say that ours was bad.
-pub(super) fn wants_client_certificate(error: &rustls::Error) -> bool {
+/// The alerts that a server has for a client's certificate: that it wants one (TLS 1.3), that none is a bad one (TLS 1.2),
+/// or what is wrong with the one that it was shown; a chain whose signature is not its authority's is a decrypt_error to
+/// many. None of them is about the server's own.
+pub(super) fn is_about_our_certificate(error: &rustls::Error) -> bool {
+    use AlertDescription as A;
     matches!(
         error,
         rustls::Error::AlertReceived(
-            AlertDescription::CertificateRequired | AlertDescription::BadCertificate | AlertDescription::NoCertificate
+            A::CertificateRequired
+                | A::NoCertificate
+                | A::BadCertificate
+                | A::UnsupportedCertificate
+                | A::CertificateRevoked
+                | A::CertificateExpired
+                | A::CertificateUnknown
+                | A::UnknownCA
+                | A::AccessDenied
+                | A::DecryptError
         )
     )
 }

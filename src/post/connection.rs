@@ -7,14 +7,15 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper::rt::{Read, Write};
 use rustls_pki_types::ServerName;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connect::Stream;
 use super::exchange::fault;
 use super::io::{Outgoing, Progress, Watched};
+use crate::certificate::IdentityId;
 use crate::verdict::Fault;
 
 /// The largest reply head (wire contract, section 5.4, allows 100 KiB; honest ones are under 8).
@@ -24,11 +25,13 @@ const MAX_HEADERS: usize = 100;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a kept connection may be used for again: the same name, verified in its certificate, at the same pinned
-/// address and port. The scheme is always https.
+/// address and port, by whom we were there. The scheme is always https.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) server_name: ServerName<'static>,
     pub(super) address: SocketAddr,
+    /// Also where the receiver did not ask: what it may have learned of one identity is not another's to use.
+    pub(super) identity: Option<IdentityId>,
 }
 
 pub(super) struct Connection {
@@ -42,7 +45,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Starts HTTP on the stream. Writes nothing yet.
-    pub(super) async fn start(stream: Stream, key: Key) -> hyper::Result<Connection> {
+    pub(super) async fn start<S>(stream: S, key: Key) -> hyper::Result<Connection>
+    where
+        S: Read + Write + Unpin + Send + 'static,
+    {
         let progress = Arc::new(Progress::default());
         let watched = Watched::new(stream, Arc::clone(&progress));
         let (sender, connection) = http1::Builder::new()
@@ -83,10 +89,10 @@ impl Connection {
 }
 
 /// Moves bytes until the connection ends; returns the fault that ended it.
-async fn drive(
-    connection: http1::Connection<Watched<Stream>, Outgoing>,
-    parting: oneshot::Receiver<()>,
-) -> Option<Fault> {
+async fn drive<S>(connection: http1::Connection<Watched<S>, Outgoing>, parting: oneshot::Receiver<()>) -> Option<Fault>
+where
+    S: Read + Write + Unpin + Send + 'static,
+{
     tokio::pin!(connection);
     tokio::select! {
         ended = &mut connection => ended.err().map(|error| fault(&error)),

@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::connect::{is_local, rustls_error, wants_client_certificate};
+use super::connect::{is_about_our_certificate, is_local, rustls_error};
 use super::connection::Connection;
 use super::io::Outgoing;
 use crate::signature::SignedRequest;
@@ -156,8 +156,8 @@ pub(super) fn fault(error: &hyper::Error) -> Fault {
         return Fault::Protocol;
     }
     match rustls_error(error) {
-        // In TLS 1.3 a server refuses a missing certificate only after the client's side of the handshake is done.
-        Some(error) if wants_client_certificate(error) => return Fault::TlsClientAuth,
+        // In TLS 1.3 a server judges our certificate only after the client's side of the handshake is done.
+        Some(error) if is_about_our_certificate(error) => return Fault::TlsClientAuth,
         Some(_) => return Fault::Tls,
         None => {}
     }

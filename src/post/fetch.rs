@@ -40,7 +40,7 @@ impl Client {
         most: usize,
         deadline: Instant,
     ) -> Result<Bytes, FetchError> {
-        let mut connection = self.open(pinned, deadline).await.map_err(FetchError::Fault)?;
+        let mut connection = self.open(pinned, None, deadline).await.map_err(FetchError::Fault)?;
         let mut request = Request::new(Outgoing::new(Bytes::new(), Arc::clone(&connection.progress)));
         let path = http::uri::PathAndQuery::try_from(target.request_target.as_str());
         *request.method_mut() = Method::GET;

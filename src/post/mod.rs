@@ -6,11 +6,14 @@ mod exchange;
 mod fetch;
 mod io;
 mod pool;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod rehearsal;
 mod tls;
 
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,9 +24,11 @@ use self::connection::{Connection, Key};
 use self::exchange::{After, Exchange, exchange};
 use self::pool::Pool;
 use crate::address::Pinned;
+use crate::certificate::ClientIdentity;
 use crate::signature::SignedRequest;
 use crate::verdict::{Attempt, Failure, Fault, Sent};
 
+pub(crate) use connect::dials;
 pub(crate) use pool::PoolLimits;
 pub(crate) use tls::tls_config;
 
@@ -66,10 +71,17 @@ impl Client {
         }
     }
 
-    /// One attempt. `fresh` is for one that follows a failure: it trusts no connection that was open then. Dropping
-    /// the future cuts the connection.
-    pub(crate) async fn post(&self, pinned: &Pinned, request: SignedRequest, fresh: bool, deadline: Instant) -> Posted {
-        if !fresh && let Some(mut kept) = self.kept(pinned) {
+    /// One attempt. `identity` is for a receiver that demands a client certificate. `fresh` is for an attempt that follows
+    /// a failure: it trusts no connection that was open then. Dropping the future cuts the connection.
+    pub(crate) async fn post(
+        &self,
+        pinned: &Pinned,
+        identity: Option<&Arc<ClientIdentity>>,
+        request: SignedRequest,
+        fresh: bool,
+        deadline: Instant,
+    ) -> Posted {
+        if !fresh && let Some(mut kept) = self.kept(pinned, identity) {
             let ended = exchange(&mut kept, &request, deadline).await;
             // One that its server closed while it was idle carried no byte, so that a new one is still the first try.
             if !matches!(ended, Exchange::Unused(_)) {
@@ -77,7 +89,7 @@ impl Client {
                 return Posted { attempt: self.settle(kept, ended, deadline).await, reused: true };
             }
         }
-        let mut connection = match self.open(pinned, deadline).await {
+        let mut connection = match self.open(pinned, identity, deadline).await {
             Ok(connection) => connection,
             Err(fault) => return Posted { attempt: unsent(fault), reused: false },
         };
@@ -86,18 +98,27 @@ impl Client {
     }
 
     /// A kept connection to one of the addresses that this very attempt has pinned.
-    fn kept(&self, pinned: &Pinned) -> Option<Connection> {
-        pinned
-            .addresses()
-            .iter()
-            .find_map(|address| self.pool.take(&Key { server_name: pinned.server_name().clone(), address: *address }))
+    fn kept(&self, pinned: &Pinned, identity: Option<&Arc<ClientIdentity>>) -> Option<Connection> {
+        pinned.addresses().iter().find_map(|address| self.pool.take(&key(pinned, *address, identity)))
     }
 
-    async fn open(&self, pinned: &Pinned, deadline: Instant) -> Result<Connection, Fault> {
-        let (stream, address) = connect::connect(pinned, &self.tls, deadline).await?;
+    async fn open(
+        &self,
+        pinned: &Pinned,
+        identity: Option<&Arc<ClientIdentity>>,
+        deadline: Instant,
+    ) -> Result<Connection, Fault> {
+        let tls = match identity {
+            None => Arc::clone(&self.tls),
+            Some(identity) => {
+                let mut tls = ClientConfig::clone(&self.tls);
+                tls.client_auth_cert_resolver = Arc::<ClientIdentity>::clone(identity);
+                Arc::new(tls)
+            }
+        };
+        let (stream, address) = connect::connect(pinned, &tls, deadline).await?;
         self.opened.fetch_add(1, Ordering::Relaxed);
-        let key = Key { server_name: pinned.server_name().clone(), address };
-        Connection::start(stream, key).await.map_err(|_| Fault::Disconnected)
+        Connection::start(stream, key(pinned, address, identity)).await.map_err(|_| Fault::Disconnected)
     }
 
     /// Keeps, closes or cuts the connection by how its exchange ended.
@@ -116,6 +137,10 @@ impl Client {
             Exchange::Unused(fault) => unsent(connection.ended_by(deadline).await.unwrap_or(fault)),
         }
     }
+}
+
+fn key(pinned: &Pinned, address: SocketAddr, identity: Option<&Arc<ClientIdentity>>) -> Key {
+    Key { server_name: pinned.server_name().clone(), address, identity: identity.map(|identity| identity.id()) }
 }
 
 fn unsent(fault: Fault) -> Attempt {

@@ -22,6 +22,7 @@ use crate::signature::{Moment, Scheme, sign};
 use crate::verdict::Reply;
 
 mod handshake;
+mod identity;
 mod reuse;
 mod single;
 
@@ -204,7 +205,7 @@ async fn post(client: &Client, receiver: &Receiver, fresh: bool, deadline: Insta
 async fn post_body(client: &Client, receiver: &Receiver, body: Bytes, fresh: bool, deadline: Instant) -> Posted {
     let destination = destination(NAME, receiver.address.port());
     let pinned = pinned_to(&destination, &["127.0.0.1"]).await;
-    client.post(&pinned, request_of(&destination, body), fresh, deadline).await
+    client.post(&pinned, None, request_of(&destination, body), fresh, deadline).await
 }
 
 fn replied(posted: &Posted) -> &Reply {

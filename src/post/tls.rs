@@ -42,7 +42,8 @@ pub(crate) fn tls_config(extra_anchors: &[CertificateDer<'_>], system_roots: boo
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A resumed session skips the certificate. Every new connection is to verify it anew.
+    // A resumed session skips both certificates. Every new connection is to verify the receiver's anew, and to be asked
+    // for its own identity's.
     config.resumption = Resumption::disabled();
     Ok(config)
 }

@@ -9,7 +9,9 @@ use ring::digest::{Context, SHA256};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{ResolveError, scope};
+use super::identity::IdentityFiles;
+use super::{ResolveError, Signer, scope};
+use crate::certificate::CertificateFault;
 use crate::secret::{SecretFileError, read_secret_file};
 use crate::signature::{Algorithms, KeyError, PrivateJwk, SigningKey};
 
@@ -28,7 +30,7 @@ struct Remembered {
     found: Found,
 }
 
-type Found = (Arc<SigningKey>, Algorithms);
+type Found = (Signer, Algorithms);
 
 /// What is wrong with the files of a scope. None of it quotes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +49,16 @@ pub(crate) enum ScopeFault {
     KeyFile(SecretFileError),
     #[error("signing key: {0}")]
     Key(KeyError),
+    #[error("the scope file must have both `client_cert_file` and `client_key_file`, or neither")]
+    HalfIdentity,
+    #[error("client certificate file: it cannot be read ({0})")]
+    CertificateFile(ErrorKind),
+    #[error("client key file: {0}")]
+    ClientKeyFile(SecretFileError),
+    #[error("client certificate file: it {0}")]
+    Certificate(CertificateFault),
+    #[error("client key file: it {0}")]
+    ClientKey(CertificateFault),
     #[error("the read was abandoned")]
     Abandoned,
 }
@@ -59,6 +71,8 @@ struct ScopeFile {
     jwk: Option<PrivateJwk>,
     key_file: Option<PathBuf>,
     key_id: Option<String>,
+    client_cert_file: Option<PathBuf>,
+    client_key_file: Option<PathBuf>,
     #[serde(default)]
     decommissioned: bool,
 }
@@ -109,8 +123,7 @@ fn read(dir: &Path, scope: String, remembered: &Mutex<HashMap<String, Remembered
     if let Some(known) = lock(remembered).get(&scope).filter(|known| known.hash == hash) {
         return Ok(known.found.clone());
     }
-    let key = source.key().map_err(|error| unavailable(ScopeFault::Key(error)))?;
-    let found = (Arc::new(key), algorithms);
+    let found = (source.signer().map_err(unavailable)?, algorithms);
     // Two attempts may both parse and insert: what they insert is the same, or the later bytes win at the next read.
     let mut remembered = lock(remembered);
     if remembered.len() >= MAX_REMEMBERED {
@@ -125,8 +138,13 @@ fn lock(remembered: &Mutex<HashMap<String, Remembered>>) -> MutexGuard<'_, HashM
     remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the key of a scope comes from, read but not yet parsed.
-enum Source {
+/// What the signer of a scope is made of, read but not yet parsed.
+struct Source {
+    key: KeySource,
+    identity: Option<IdentityFiles>,
+}
+
+enum KeySource {
     Jwk(PrivateJwk),
     Pem { pem: Zeroizing<Vec<u8>>, kid: String },
 }
@@ -134,34 +152,42 @@ enum Source {
 impl Source {
     fn of(file: ScopeFile, dir: &Path) -> Result<(Self, Algorithms), ScopeFault> {
         let algorithms = file.algorithms.filter(|set| !set.is_empty()).ok_or(ScopeFault::Incomplete)?;
-        let source = match (file.jwk, file.key_file, file.key_id) {
-            (Some(jwk), None, None) => Source::Jwk(jwk),
+        let key = match (file.jwk, file.key_file, file.key_id) {
+            (Some(jwk), None, None) => KeySource::Jwk(jwk),
             (None, Some(path), Some(kid)) => {
                 let pem = read_secret_file(&dir.join(path)).map_err(ScopeFault::KeyFile)?;
-                Source::Pem { pem, kid }
+                KeySource::Pem { pem, kid }
             }
             _ => return Err(ScopeFault::Incomplete),
         };
-        Ok((source, algorithms))
+        let identity = IdentityFiles::read(file.client_cert_file, file.client_key_file, dir)?;
+        Ok((Source { key, identity }, algorithms))
     }
 
-    /// Over everything that the key is made of: the scope file, and the key file where it names one.
+    /// Over everything that the signer is made of: the scope file, and the files that it names.
     fn hash(&self, scope_file: &[u8]) -> [u8; 32] {
         let mut context = Context::new(&SHA256);
         context.update(&scope_file.len().to_be_bytes());
         context.update(scope_file);
-        if let Source::Pem { pem, .. } = self {
+        if let KeySource::Pem { pem, .. } = &self.key {
+            context.update(&pem.len().to_be_bytes());
             context.update(pem);
+        }
+        if let Some(identity) = &self.identity {
+            identity.hash_into(&mut context);
         }
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());
         hash
     }
 
-    fn key(self) -> Result<SigningKey, KeyError> {
-        match self {
-            Source::Jwk(jwk) => SigningKey::from_private_jwk(jwk),
-            Source::Pem { pem, kid } => SigningKey::from_pem(&pem, &kid, None),
-        }
+    fn signer(self) -> Result<Signer, ScopeFault> {
+        let key = match self.key {
+            KeySource::Jwk(jwk) => SigningKey::from_private_jwk(jwk),
+            KeySource::Pem { pem, kid } => SigningKey::from_pem(&pem, &kid, None),
+        };
+        let key = Arc::new(key.map_err(ScopeFault::Key)?);
+        let identity = self.identity.map(|files| files.identity()).transpose()?;
+        Ok(Signer { key, identity })
     }
 }

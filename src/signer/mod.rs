@@ -2,14 +2,25 @@
 //! policy about what happens to a row whose key cannot be had.
 
 mod directory;
+mod identity;
 mod scope;
 
 use std::sync::Arc;
 
+use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
+pub(crate) use identity::client_certificates;
 pub(crate) use scope::is_scope;
+
+/// Who a row is signed by at this moment, and who that is to a receiver that asks for a certificate.
+#[derive(Debug, Clone)]
+pub(crate) struct Signer {
+    pub(crate) key: Arc<SigningKey>,
+    /// Only where the scope has one of its own.
+    pub(crate) identity: Option<Arc<ClientIdentity>>,
+}
 
 pub(crate) enum Provider {
     /// One key for every row; a row that names a scope was meant for another daemon.
@@ -40,14 +51,27 @@ pub(crate) enum ResolveError {
 }
 
 impl Provider {
+    /// The ids of the keys that are held; by scope, what is held is known only scope by scope.
+    pub(crate) fn kids(&self) -> Vec<String> {
+        match self {
+            Provider::Fixed { key, .. } => vec![key.kid().to_owned()],
+            Provider::Scopes(_) => Vec::new(),
+        }
+    }
+
     /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
-    pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Arc<SigningKey>, ResolveError> {
-        let (key, advertised) = match (self, scope) {
+    pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
+        let (signer, advertised) = match (self, scope) {
             (Provider::Fixed { .. }, Some(_)) => return Err(ResolveError::ScopeUnexpected),
-            (Provider::Fixed { key, advertised }, None) => (Arc::clone(key), *advertised),
+            (Provider::Fixed { key, advertised }, None) => {
+                (Signer { key: Arc::clone(key), identity: None }, *advertised)
+            }
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
         };
-        if advertised.contains(key.algorithm()) { Ok(key) } else { Err(ResolveError::AlgorithmNotAdvertised) }
+        match advertised.contains(signer.key.algorithm()) {
+            true => Ok(signer),
+            false => Err(ResolveError::AlgorithmNotAdvertised),
+        }
     }
 }
 

@@ -48,7 +48,7 @@ impl Fixture {
         write(&self.dir.path().join(name), content);
     }
 
-    async fn resolve(&self) -> Result<Arc<SigningKey>, ResolveError> {
+    async fn resolve(&self) -> Result<Signer, ResolveError> {
         self.provider.resolve(Some(SCOPE)).await
     }
 
@@ -65,7 +65,7 @@ fn fixed(advertised: Algorithms) -> Provider {
 #[tokio::test]
 async fn a_fixed_key_serves_rows_without_a_scope_only() {
     let provider = fixed(Algorithms::all());
-    assert_eq!(provider.resolve(None).await.unwrap().kid(), "fixed");
+    assert_eq!(provider.resolve(None).await.unwrap().key.kid(), "fixed");
     assert_eq!(provider.resolve(Some(SCOPE)).await.unwrap_err(), ResolveError::ScopeUnexpected);
 }
 
@@ -83,10 +83,10 @@ async fn a_scope_is_served_by_the_file_that_is_there_at_the_moment() {
     assert_eq!(fixture.fault().await, ResolveError::Unknown);
     fixture.put(FILE, &entry("first").to_string());
     let first = fixture.resolve().await.unwrap();
-    assert_eq!(first.kid(), "first");
-    assert!(Arc::ptr_eq(&first, &fixture.resolve().await.unwrap()), "unchanged bytes are parsed once");
+    assert_eq!(first.key.kid(), "first");
+    assert!(Arc::ptr_eq(&first.key, &fixture.resolve().await.unwrap().key), "unchanged bytes are parsed once");
     fixture.put(FILE, &entry("second").to_string());
-    assert_eq!(fixture.resolve().await.unwrap().kid(), "second");
+    assert_eq!(fixture.resolve().await.unwrap().key.kid(), "second");
     fixture.put(FILE, &json!({"scope": SCOPE, "decommissioned": true}).to_string());
     assert_eq!(fixture.fault().await, ResolveError::Decommissioned);
     std::fs::remove_file(fixture.dir.path().join(FILE)).unwrap();
@@ -105,9 +105,9 @@ async fn a_key_file_beside_the_scope_file_is_read_anew_too() {
     let absent = ScopeFault::KeyFile(SecretFileError::Unreadable(std::io::ErrorKind::NotFound));
     assert_eq!(fixture.fault().await, ResolveError::Unavailable(absent));
     fixture.put("alpha.pem", &pem("ed25519"));
-    assert_eq!(fixture.resolve().await.unwrap().algorithm(), Algorithm::Ed25519);
+    assert_eq!(fixture.resolve().await.unwrap().key.algorithm(), Algorithm::Ed25519);
     fixture.put("alpha.pem", &pem("p256-sec1"));
-    let key = fixture.resolve().await.unwrap();
+    let key = fixture.resolve().await.unwrap().key;
     assert_eq!((key.algorithm(), key.kid()), (Algorithm::EcdsaP256Sha256, "k"));
 }
 
@@ -116,7 +116,7 @@ async fn a_row_without_a_scope_needs_a_default() {
     let fixture = Fixture::holding(&entry("k"));
     assert_eq!(fixture.provider.resolve(None).await.unwrap_err(), ResolveError::ScopeRequired);
     let provider = Provider::Scopes(ScopeDirectory::new(fixture.dir.path(), Some(SCOPE.to_owned())));
-    assert_eq!(provider.resolve(None).await.unwrap().kid(), "k");
+    assert_eq!(provider.resolve(None).await.unwrap().key.kid(), "k");
     assert_eq!(provider.resolve(Some("tenant:beta")).await.unwrap_err(), ResolveError::Unknown);
 }
 

@@ -2,7 +2,7 @@
 //! It opens none itself; the pool does, when the first statement asks.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -42,6 +42,15 @@ pub(crate) struct StoreConfig {
     pub(crate) table: TableName,
     /// Plans are made once where that is no worse, and kept: for statements that find every row by its key.
     pub(crate) keep_plans: bool,
+}
+
+impl StoreConfig {
+    /// The file with the authorities that the server's certificate is held against, where there is one.
+    pub(crate) fn root_file(&self) -> Option<PathBuf> {
+        let in_url = || Dsn::parse(std::str::from_utf8(self.url.expose()).ok()?.trim()).ok()?.sslrootcert;
+        let file = self.sslrootcert.clone().or_else(in_url)?;
+        Some(file).filter(|file| file.as_path() != Path::new(tls::SYSTEM_ROOTS))
+    }
 }
 
 /// A configuration with which no connection can be made, whatever the server does.

@@ -22,6 +22,9 @@ pub(crate) enum TlsError {
     Rustls(#[from] rustls::Error),
 }
 
+/// In place of a file.
+pub(super) const SYSTEM_ROOTS: &str = "system";
+
 /// How far the server's certificate is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
@@ -60,7 +63,7 @@ pub(super) fn client_config(mode: SslMode, root_file: Option<&Path>) -> Result<C
 
 fn roots(file: Option<&Path>) -> Result<RootCertStore, TlsError> {
     let mut store = RootCertStore::empty();
-    match file.filter(|file| *file != Path::new("system")) {
+    match file.filter(|file| *file != Path::new(SYSTEM_ROOTS)) {
         Some(path) => {
             let failed = |why: String| TlsError::RootFile { path: path.to_owned(), why };
             for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))? {

@@ -135,8 +135,8 @@ causes! {
         "The TLS handshake did not end before the attempt's deadline.",
     TlsCertificate "tls_certificate" Retry Retry Receiver
         "The receiver's certificate is expired, names another host or has no trusted issuer.",
-    TlsClientAuth "tls_client_auth" Retry Retry Receiver
-        "The receiver demands a client certificate.",
+    TlsClientAuth "tls_client_auth" Retry Retry Ours
+        "The receiver demands a client certificate, or refuses the one it was shown.",
     TlsFailed "tls_failed" Retry Retry Receiver
         "The TLS handshake failed for another reason.",
     ReplyTimeout "reply_timeout" Retry Retry Receiver

@@ -3,15 +3,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check_url;
+mod client_certificates;
 mod clock;
 mod config;
 mod crash;
 mod database;
 mod deliver;
 mod demo;
+mod differential;
 mod drain;
 mod faults;
 mod fence;
+mod hardening;
 mod host_agents;
 mod host_parity;
 mod host_proposals;
@@ -26,12 +30,15 @@ mod readme;
 mod receive_crash;
 mod receive_server;
 mod receive_terminal;
+mod rekey;
 mod reload;
 mod replies;
+mod rotation;
 mod sdk;
 mod sealing;
 mod sealing_listener;
 mod secrets;
+mod ssrf;
 mod upgrade;
 mod verify;
 mod wake;

@@ -109,6 +109,10 @@ async fn a_renewed_certificate_is_shown_without_a_restart_and_half_of_one_is_not
     })
     .await;
     assert_ne!(second, first);
+    // rcgen's leaves end in the year 4096.
+    let ends = [("kind", "receive_certificate")];
+    let ends = inbox.daemon.metrics().await.total("outboxd_earliest_expiry_timestamp_seconds", &ends);
+    assert!(ends > 6e10, "{ends}");
 }
 
 #[tokio::test]

@@ -3,8 +3,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
-use rustls::ServerConfig;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// Names that the receivers' certificate is good for, besides the loopback addresses.
@@ -12,6 +15,7 @@ pub const NAMES: [&str; 4] = ["localhost", "buyer.example.com", "other.example.c
 
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
     pem: String,
 }
 
@@ -35,8 +39,8 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().expect("ring makes P-256 keys");
-        let pem = params.self_signed(&key).expect("a CA signs itself").pem();
-        Authority { issuer: Issuer::new(params, key), pem }
+        let made = params.self_signed(&key).expect("a CA signs itself");
+        Authority { certificate: made.der().clone(), pem: made.pem(), issuer: Issuer::new(params, key) }
     }
 
     pub fn pem(&self) -> &str {
@@ -44,8 +48,21 @@ impl Authority {
     }
 
     pub fn leaf(&self, names: &[&str]) -> Leaf {
+        self.sign(names, |_| {})
+    }
+
+    /// For a client, with this as its last day.
+    pub fn client_leaf(&self, name: &str, (year, month, day): (i32, u8, u8)) -> Leaf {
+        self.sign(&[name], |params| {
+            params.not_after = rcgen::date_time_ymd(year, month, day);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        })
+    }
+
+    fn sign(&self, names: &[&str], change: impl Fn(&mut CertificateParams)) -> Leaf {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).expect("the names are valid");
+        change(&mut params);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().expect("ring makes P-256 keys");
         let certificate = params.signed_by(&key, &self.issuer).expect("the CA signs");
@@ -66,14 +83,36 @@ impl Authority {
 }
 
 impl Leaf {
+    pub fn der(&self) -> &[u8] {
+        &self.certificate
+    }
+
     pub fn server_config(&self) -> Arc<ServerConfig> {
+        self.server(None)
+    }
+
+    /// Of a server that talks to no client without a certificate of this authority.
+    pub fn demanding_config(&self, clients: &Authority) -> Arc<ServerConfig> {
+        self.server(Some(clients))
+    }
+
+    fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS 1.2 and 1.3")
-            .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key)
-            .expect("the key fits the certificate");
+            .expect("ring speaks TLS 1.2 and 1.3");
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(clients.certificate.clone()).expect("a CA is an anchor");
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                builder.with_client_cert_verifier(verifier.expect("there is an anchor"))
+            }
+        };
+        let mut config =
+            builder.with_single_cert(vec![self.certificate.clone()], key).expect("the key fits the certificate");
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Arc::new(config)
     }

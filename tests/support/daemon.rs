@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::config::Config;
 use super::eventually::{PATIENCE, eventually, within};
 use super::metrics::Metrics;
+use super::namespace::Namespace;
 use super::runtime;
 
 pub struct Daemon {
@@ -53,9 +54,19 @@ impl Daemon {
         Daemon::command(config, &["run"])
     }
 
+    /// Running in another network, where its admin listener is out of reach.
+    pub fn spawn_inside(network: &Namespace, config: &Config) -> Daemon {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", network.path().display())).arg(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(command, config, &["run"])
+    }
+
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, arguments)
+    }
+
+    fn begin(mut command: Command, config: &Config, arguments: &[&str]) -> Daemon {
         command.args(arguments).arg("--config").arg(config.write());
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
@@ -93,6 +104,10 @@ impl Daemon {
         .await;
     }
 
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     pub fn signal(&self, signal: Signal) {
         // Between this look and the kill the process may end and be reaped, but its number is not given to
         // another within microseconds.
@@ -101,9 +116,14 @@ impl Daemon {
         }
     }
 
+    /// What the kernel tells of it.
+    pub fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("it runs")
+    }
+
     /// Bytes of memory that it holds now.
     pub fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }

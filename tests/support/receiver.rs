@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -23,6 +24,8 @@ pub struct Received {
     pub at: Instant,
     /// Which connection it came over, counted from 0.
     pub connection: usize,
+    /// The certificate that the client showed on it.
+    pub client: Option<Vec<u8>>,
     pub method: String,
     pub target: String,
     pub headers: Vec<(String, String)>,
@@ -137,6 +140,15 @@ impl Receiver {
     }
 
     pub async fn with_leaf(leaf: Leaf) -> Receiver {
+        Receiver::with_tls(leaf.server_config()).await
+    }
+
+    /// Talks to no client without a certificate of this authority.
+    pub async fn demanding(clients: &Authority) -> Receiver {
+        Receiver::with_tls(Authority::shared().receiver_leaf().demanding_config(clients)).await
+    }
+
+    async fn with_tls(config: Arc<ServerConfig>) -> Receiver {
         let shared = Arc::new(Shared {
             script: Mutex::new(Arc::new(|_: &str, _| Answer::status(200))),
             seen: Mutex::default(),
@@ -145,7 +157,7 @@ impl Receiver {
             connections: AtomicUsize::new(0),
             end: Notify::new(),
         });
-        let acceptor = TlsAcceptor::from(leaf.server_config());
+        let acceptor = TlsAcceptor::from(config);
         let serving = Arc::clone(&shared);
         let starting = servers().spawn(async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
@@ -231,7 +243,9 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
 type Stream = BufStream<TlsStream<TcpStream>>;
 
 async fn converse(mut stream: Stream, connection: usize, shared: &Shared) -> std::io::Result<()> {
+    let client = stream.get_ref().get_ref().1.peer_certificates().map(|chain| chain[0].to_vec());
     while let Some(mut request) = read_head(&mut stream, connection).await? {
+        request.client.clone_from(&client);
         let nth = {
             let mut seen = shared.seen.lock().expect("no holder panics");
             let count = seen.entry(request.target.clone()).or_default();
@@ -278,6 +292,7 @@ async fn read_head(stream: &mut Stream, connection: usize) -> std::io::Result<Op
     Ok(Some(Received {
         at: Instant::now(),
         connection,
+        client: None,
         method: start.next().unwrap_or_default(),
         target: start.next().unwrap_or_default(),
         headers,

@@ -1,4 +1,10 @@
+use std::net::Ipv6Addr;
+
 use super::*;
+use crate::address::ranges::RANGES;
+
+mod carried;
+mod iana;
 
 fn class(text: &str) -> AddressClass {
     Policy::default().classify(text.parse().unwrap())
@@ -72,24 +78,46 @@ fn every_open_ipv6_interval_ends_where_the_registries_say() {
     }
 }
 
+/// The rows that hold what no other row does.
+fn is_default(range: &Range) -> bool {
+    range.class == AddressClass::Public || range.net.prefix_len() == 0
+}
+
 #[test]
 fn every_row_is_refused_from_its_first_address_to_its_last() {
-    let refused = |address: IpAddr| !Policy::default().classify(address).is_allowed();
-    for row in &IPV4 {
-        assert!(refused(row.net.network().into()) && refused(row.net.broadcast().into()), "{} {}", row.net, row.source);
+    for range in RANGES.iter().filter(|range| !is_default(range)) {
+        for address in [range.net.network(), middle(range.net), range.net.broadcast()] {
+            assert!(!Policy::default().classify(address).is_allowed(), "{address} of {} ({})", range.net, range.source);
+        }
     }
-    for row in &IPV6 {
-        assert!(refused(row.net.network().into()) && refused(row.net.broadcast().into()), "{} {}", row.net, row.source);
+    assert_eq!(RANGES.iter().filter(|range| is_default(range)).count(), 3);
+}
+
+fn middle(net: IpNet) -> IpAddr {
+    match (net.network(), net.broadcast()) {
+        (IpAddr::V4(first), IpAddr::V4(last)) => {
+            Ipv4Addr::from_bits(first.to_bits() + (last.to_bits() - first.to_bits()) / 2).into()
+        }
+        (IpAddr::V6(first), IpAddr::V6(last)) => {
+            Ipv6Addr::from_bits(first.to_bits() + (last.to_bits() - first.to_bits()) / 2).into()
+        }
+        _ => unreachable!("a network is of one family"),
     }
 }
 
 #[test]
 fn a_row_is_not_hidden_by_a_wider_one_before_it() {
-    for (index, row) in IPV4.iter().enumerate() {
-        assert!(!IPV4[..index].iter().any(|wider| wider.net.contains(&row.net)), "{}", row.net);
+    for (index, range) in RANGES.iter().enumerate() {
+        assert!(!RANGES[..index].iter().any(|wider| wider.net.contains(&range.net)), "{}", range.net);
     }
-    for (index, row) in IPV6.iter().enumerate() {
-        assert!(!IPV6[..index].iter().any(|wider| wider.net.contains(&row.net)), "{}", row.net);
+}
+
+#[test]
+fn every_row_says_why_and_by_whom() {
+    for range in &RANGES {
+        assert!(range.reason.len() > 10 && range.reason.starts_with(char::is_lowercase), "{}", range.net);
+        assert!(range.source.len() > 2, "{}", range.net);
+        assert_eq!(range.net.network(), range.net.addr(), "{}", range.net);
     }
 }
 
@@ -157,41 +185,6 @@ fn f2_site_local_isatap_and_the_rest_are_refused() {
 }
 
 #[test]
-fn an_ipv4_address_is_judged_in_every_ipv6_form_that_carries_it() {
-    for inner in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "192.168.1.1"] {
-        let v4: Ipv4Addr = inner.parse().unwrap();
-        let [a, b, c, d] = v4.octets();
-        let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        assert_eq!(class(&format!("::ffff:{inner}")), class(inner));
-        for carrying in [
-            format!("::{inner}"),
-            format!("::ffff:0:{inner}"),
-            format!("64:ff9b::{inner}"),
-            format!("64:ff9b:1::{inner}"),
-            format!("2001:0:{high:x}:{low:x}::1"),
-            format!("2002:{high:x}:{low:x}::1"),
-            format!("2606:4700::5efe:{inner}"),
-            format!("fd00::5efe:{inner}"),
-        ] {
-            assert!(!class(&carrying).is_allowed(), "{carrying}");
-        }
-    }
-    assert_eq!(class("::ffff:8.8.8.8"), AddressClass::Public);
-}
-
-#[test]
-fn metadata_is_opened_by_no_configuration() {
-    let everything = Policy::new(nets(&["0.0.0.0/0", "::/0", "169.254.169.254/32", "fd00:ec2::254/128"]), vec![]);
-    for (address, source) in METADATA_V4 {
-        assert_eq!(everything.classify(address.into()), AddressClass::Metadata, "{source}");
-        assert_eq!(everything.classify(address.to_ipv6_mapped().into()), AddressClass::Metadata, "{source}");
-    }
-    for (address, source) in METADATA_V6 {
-        assert_eq!(everything.classify(address.into()), AddressClass::Metadata, "{source}");
-    }
-}
-
-#[test]
 fn an_allow_list_opens_private_ranges_and_nothing_else() {
     let everything = Policy::new(nets(&["0.0.0.0/0", "::/0"]), vec![]);
     let opened = ["10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "127.0.0.1", "198.18.0.1", "fd12::1", "::1"];
@@ -228,4 +221,54 @@ fn a_denied_range_stays_closed_whatever_is_allowed() {
         assert_eq!(policy.classify(address.parse().unwrap()), AddressClass::Denied, "{address}");
     }
     assert_eq!(policy.classify("10.8.0.1".parse().unwrap()), AddressClass::Admitted);
+}
+
+#[test]
+fn what_decided_is_told() {
+    let policy = Policy::new(nets(&["10.1.0.0/16"]), nets(&["8.8.8.0/24"])).with_own(vec!["9.9.9.9".parse().unwrap()]);
+    let judge = |text: &str| policy.judge(text.parse().unwrap());
+    let row = |text: &str| range_of(text.parse().unwrap());
+    assert_eq!(judge("192.168.1.1").rule, Rule::Range(row("192.168.0.0")));
+    assert_eq!(judge("::ffff:192.168.1.1").rule, Rule::Range(row("192.168.0.0")));
+    assert_eq!(judge("10.1.2.3").rule, Rule::Allow("10.1.0.0/16".parse().unwrap(), row("10.0.0.0")));
+    assert_eq!(judge("8.8.8.8").rule, Rule::Deny("8.8.8.0/24".parse().unwrap()));
+    assert_eq!(judge("9.9.9.9").rule, Rule::Own);
+    assert_eq!(judge("2606:4700::5efe:7f00:1").rule, Rule::Isatap);
+    assert_eq!(row("169.254.169.254").class, AddressClass::Metadata);
+    assert_eq!(row("169.254.169.254").net.to_string(), "169.254.169.254/32");
+}
+
+#[test]
+fn an_own_address_is_refused_unless_it_is_allowed_by_itself() {
+    let own = ["5.6.7.8", "10.0.0.5", "2606:4700::5", "fd00::5", "127.0.0.1", "::1", "fe80::5", "169.254.169.254"];
+    let own: Vec<IpAddr> = own.iter().map(|text| text.parse().unwrap()).collect();
+    let class = |allow: &[&str], text: &str| {
+        Policy::new(nets(allow), vec![]).with_own(own.clone()).classify(text.parse().unwrap())
+    };
+    for text in ["5.6.7.8", "::ffff:5.6.7.8", "10.0.0.5", "2606:4700::5", "fd00::5"] {
+        assert_eq!(class(&[], text), AddressClass::OwnAddress, "{text}");
+        assert_eq!(
+            class(&["0.0.0.0/0", "::/0", "5.6.7.8/31", "10.0.0.5/31"], text),
+            AddressClass::OwnAddress,
+            "{text}"
+        );
+        let alone = ["5.6.7.8/32", "10.0.0.5/32", "2606:4700::5/128", "fd00::5/128"];
+        assert_eq!(class(&alone, text), AddressClass::Admitted, "{text}");
+    }
+    // The neighbours are what they were.
+    assert_eq!(class(&[], "5.6.7.9"), AddressClass::Public);
+    assert_eq!(class(&["10.0.0.0/8"], "10.0.0.6"), AddressClass::Admitted);
+    // Loopback is opened as loopback; what nothing opens stays shut.
+    assert_eq!(class(&[], "127.0.0.1"), AddressClass::Loopback);
+    assert_eq!(class(&["127.0.0.0/8", "::1/128"], "127.0.0.1"), AddressClass::Admitted);
+    assert_eq!(class(&["fe80::5/128"], "fe80::5"), AddressClass::OwnAddress);
+    assert_eq!(class(&["169.254.169.254/32"], "169.254.169.254"), AddressClass::Metadata);
+    let denied = Policy::new(nets(&["5.6.7.8/32"]), nets(&["5.6.7.0/24"])).with_own(own.clone());
+    assert_eq!(denied.classify("5.6.7.8".parse().unwrap()), AddressClass::Denied);
+}
+
+#[test]
+fn this_machine_has_a_loopback_address_at_least() {
+    let own = crate::address::own_addresses().unwrap();
+    assert!(own.contains(&"127.0.0.1".parse().unwrap()), "{own:?}");
 }

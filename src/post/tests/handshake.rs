@@ -31,28 +31,6 @@ async fn a_certificate_that_proves_nothing_is_a_certificate_fault() {
 }
 
 #[tokio::test]
-async fn a_demand_for_a_client_certificate_has_a_fault_of_its_own() {
-    let authority = Authority::new();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    for versions in [&[&rustls::version::TLS12], &[&rustls::version::TLS13]] {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(authority.certificate.clone()).unwrap();
-        let verifier =
-            rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-        let (chain, key) = authority.leaf(NAME, 2100);
-        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_client_cert_verifier(verifier.build().unwrap())
-            .with_single_cert(chain, key)
-            .unwrap();
-        let receiver = Receiver::start(config, |_| async {}).await;
-        let failure = fault_of(&authority.client(), &receiver, patient()).await;
-        assert_eq!(failure.fault, Fault::TlsClientAuth, "{versions:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_handshake_that_breaks_is_a_tls_fault() {
     let authority = Authority::new();
     let client = authority.client();
@@ -115,7 +93,7 @@ async fn a_connection_that_is_not_answered_ends_at_the_deadline() {
     let destination = destination(NAME, address.port());
     let pinned = pinned_to(&destination, &["127.0.0.1"]).await;
     let client = Authority::new().client();
-    let posted = client.post(&pinned, request_of(&destination, Bytes::new()), false, soon()).await;
+    let posted = client.post(&pinned, None, request_of(&destination, Bytes::new()), false, soon()).await;
     assert_eq!(failed(&posted), Failure { fault: Fault::ConnectTimeout, sent: NOTHING });
 }
 
@@ -125,7 +103,7 @@ async fn an_address_that_refuses_gives_way_to_the_next() {
     let receiver = only_on("127.0.0.1", &authority).await;
     let destination = destination(NAME, receiver.address.port());
     let pinned = pinned_to(&destination, &["127.0.0.2", "127.0.0.3", "127.0.0.1"]).await;
-    let posted = authority.client().post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+    let posted = authority.client().post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
     assert_eq!(replied(&posted).status, 200);
 }
 
@@ -136,7 +114,7 @@ async fn an_address_that_does_not_answer_is_not_waited_for() {
     let (_, _listener, _queued) = unanswering("127.0.0.2", receiver.address.port()).await;
     let destination = destination(NAME, receiver.address.port());
     let pinned = pinned_to(&destination, &["127.0.0.2", "127.0.0.1"]).await;
-    let posted = authority.client().post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+    let posted = authority.client().post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
     assert_eq!(replied(&posted).status, 200);
 }
 
@@ -153,7 +131,7 @@ async fn a_failed_handshake_gives_way_to_the_next_address() {
     });
     let destination = destination(NAME, port);
     let pinned = pinned_to(&destination, &["127.0.0.2", "127.0.0.1"]).await;
-    let posted = authority.client().post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+    let posted = authority.client().post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
     assert_eq!(replied(&posted).status, 200);
     breaking.abort();
 }
@@ -212,7 +190,7 @@ async fn an_address_literal_is_verified_without_a_server_name() {
     let receiver = learning(authority.server("127.0.0.1"), &learned).await;
     let destination = destination("127.0.0.1", receiver.address.port());
     let pinned = pinned_to(&destination, &[]).await;
-    let posted = authority.client().post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+    let posted = authority.client().post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
     assert_eq!(replied(&posted).status, 200);
     assert_eq!(learned.lock().unwrap()[0].0, None);
 }
@@ -223,7 +201,7 @@ async fn a_literal_needs_a_certificate_for_the_address() {
     let receiver = Receiver::start(authority.server(NAME), |_| async {}).await;
     let destination = destination("127.0.0.1", receiver.address.port());
     let pinned = pinned_to(&destination, &[]).await;
-    let posted = authority.client().post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+    let posted = authority.client().post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
     assert_eq!(failed(&posted), Failure { fault: Fault::TlsCertificate, sent: NOTHING });
 }
 

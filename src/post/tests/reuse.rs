@@ -210,13 +210,13 @@ async fn a_connection_serves_only_the_name_and_address_it_was_opened_for() {
     let destination = destination(NAME, receiver.address.port());
     for (address, reused) in [("127.0.0.1", false), ("127.0.0.2", false), ("127.0.0.1", true), ("127.0.0.2", true)] {
         let pinned = pinned_to(&destination, &[address]).await;
-        let posted = client.post(&pinned, request_of(&destination, Bytes::new()), false, patient()).await;
+        let posted = client.post(&pinned, None, request_of(&destination, Bytes::new()), false, patient()).await;
         assert_eq!((replied(&posted).status, posted.reused), (200, reused), "{address}");
     }
     assert_eq!(receiver.accepted(), 2);
     // The same address under a name that the certificate does not bear.
     let other = super::destination("other.example.com", receiver.address.port());
     let pinned = pinned_to(&other, &["127.0.0.1"]).await;
-    let posted = client.post(&pinned, request_of(&other, Bytes::new()), false, patient()).await;
+    let posted = client.post(&pinned, None, request_of(&other, Bytes::new()), false, patient()).await;
     assert_eq!(failed(&posted).fault, Fault::TlsCertificate);
 }

@@ -7,9 +7,9 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
+
+use crate::certificate::certified;
 
 /// Why a certificate cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -46,18 +46,11 @@ fn read(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, Certificate
     let refuse = |key, path: &Path, problem: String| CertificateError { key, path: path.to_owned(), problem };
     let no_certificate = |problem| refuse("receive.tls_cert_file", certificate, problem);
     let no_key = |problem| refuse("receive.tls_key_file", key, problem);
-    let pem = std::fs::read(certificate).map_err(|error| no_certificate(error.kind().to_string()))?;
-    let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let chain = chain.map_err(|_| no_certificate("is not PEM".into()))?;
-    if chain.is_empty() {
-        return Err(no_certificate("holds no certificate; expected PEM blocks of the kind CERTIFICATE".into()));
-    }
-    let pem = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
-    let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| no_key("holds no private key in PEM".into()))?;
-    let made = CertifiedKey::from_der(chain, private, &rustls::crypto::ring::default_provider());
-    made.map(Arc::new).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => no_key("does not belong to the certificate".into()),
-        _ => no_certificate("certificate or key is of a kind that cannot be used".into()),
+    let chain = std::fs::read(certificate).map_err(|error| no_certificate(error.kind().to_string()))?;
+    let private = crate::secret::read_secret_file(key).map_err(|error| no_key(error.to_string()))?;
+    certified(&chain, &private).map(Arc::new).map_err(|fault| match fault.is_about_key() {
+        true => no_key(fault.to_string()),
+        false => no_certificate(fault.to_string()),
     })
 }
 

@@ -1,0 +1,137 @@
+//! The memory of the process stays its own: no core dump, and no look from outside by another process of its user.
+
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+
+use crate::support::daemon::Daemon;
+use crate::support::eventually::eventually;
+use crate::support::runtime;
+use crate::support::world::World;
+
+/// `nobody` where the tests run as root, whose processes cannot be told apart by who owns them; else ourselves.
+fn unprivileged() -> u32 {
+    if Uid::effective().is_root() { 65_534 } else { Uid::effective().as_raw() }
+}
+
+fn as_unprivileged() -> Vec<String> {
+    match Uid::effective().is_root() {
+        true => ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(String::from).into(),
+        false => Vec::new(),
+    }
+}
+
+/// A program that waits for its standard input, in a directory of its own, allowed to dump as much core as it likes.
+struct Waiting {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Waiting {
+    fn start(program: &str, arguments: &[&str]) -> Waiting {
+        let dir = tempfile::tempdir().expect("a directory can be made");
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("it is ours");
+        // By descriptor, because an unprivileged user may have no way to where the binary lies.
+        let script = "cd \"$1\" || exit; exec 3<\"$2\"; ulimit -c unlimited 2>/dev/null; shift 2; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(dir.path()).arg(program);
+        command.args(as_unprivileged()).arg("/proc/self/fd/3").args(arguments);
+        command.env("OUTBOXD_ENVELOPE__KEYS", "0f".repeat(32)).env_remove("OUTBOXD_CONFIG");
+        let child = runtime::spawn(&command).expect("sh and setpriv are there");
+        Waiting { child, dir }
+    }
+
+    fn outboxd(command: &str) -> Waiting {
+        Waiting::start(env!("CARGO_BIN_EXE_outboxd"), &[command])
+    }
+
+    fn proc(&self, file: &str) -> PathBuf {
+        format!("/proc/{}/{file}", self.child.id()).into()
+    }
+
+    /// Until it has become the program: until then it is a shell.
+    async fn is(&self, name: &str) {
+        eventually("the program runs", async || {
+            let running = std::fs::read_to_string(self.proc("cmdline")).unwrap_or_default();
+            let user = std::fs::read_to_string(self.proc("status")).unwrap_or_default();
+            let unprivileged = user.contains(&format!("Uid:\t{}\t", unprivileged()));
+            if running.contains(name) && !running.contains("setpriv") && unprivileged { Ok(()) } else { Err(running) }
+        })
+        .await;
+    }
+
+    fn core_limits(&self) -> Option<String> {
+        let limits = std::fs::read_to_string(self.proc("limits")).ok()?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max core file size"))?;
+        Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    /// Who may look: the process's user where it is dumpable, else root alone.
+    fn owner(&self) -> u32 {
+        std::fs::metadata(self.proc("environ")).expect("it runs").uid()
+    }
+
+    fn shows_its_environment(&self) -> bool {
+        let mut command: Vec<String> = as_unprivileged();
+        command.extend(["cat".into(), self.proc("environ").display().to_string()]);
+        let looked =
+            Command::new(&command[0]).args(&command[1..]).stderr(Stdio::null()).output().expect("cat is there");
+        looked.status.success() && !looked.stdout.is_empty()
+    }
+
+    fn end_by(mut self, signal: Signal) -> std::process::ExitStatus {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).expect("it runs");
+        let status = self.child.wait().expect("it is our child");
+        let left: Vec<_> = std::fs::read_dir(self.dir.path()).expect("it is there").collect();
+        assert!(left.is_empty(), "{left:?}");
+        status
+    }
+}
+
+#[tokio::test]
+async fn no_other_process_of_its_user_can_look_into_it() {
+    let control = Waiting::start("/bin/cat", &[]);
+    control.is("/proc/self/fd/3").await;
+    assert_eq!(control.owner(), unprivileged());
+    assert!(control.shows_its_environment(), "the look itself fails");
+    for command in ["seal", "open"] {
+        let waiting = Waiting::outboxd(command);
+        waiting.is(command).await;
+        eventually("it is closed", async || match (waiting.owner(), waiting.core_limits()) {
+            (0, Some(limits)) if limits == "0 0 bytes" => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        assert!(!waiting.shows_its_environment(), "{command}: the envelope key is there to read");
+    }
+}
+
+#[tokio::test]
+async fn no_crash_leaves_a_core() {
+    // SIGSEGV would not do: the runtime's guard of the stack takes the first one that is only sent.
+    for signal in [Signal::SIGABRT, Signal::SIGQUIT, Signal::SIGTRAP] {
+        let waiting = Waiting::outboxd("seal");
+        waiting.is("seal").await;
+        eventually("cores are off", async || match waiting.core_limits() {
+            Some(limits) if limits == "0 0 bytes" => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        let status = waiting.end_by(signal);
+        assert_eq!(status.signal(), Some(signal as i32));
+        assert!(!status.core_dumped());
+    }
+}
+
+#[tokio::test]
+async fn the_daemon_is_closed_from_the_start() {
+    let world = World::new().await;
+    let daemon = Daemon::start(&world.config()).await;
+    let limits = daemon.proc("limits");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("Linux tells it");
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>()[4..], ["0", "0", "bytes"], "{core}");
+}
