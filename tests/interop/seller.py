@@ -160,6 +160,14 @@ class Seller:
         """Ends a task that is there already, whoever sealed its registration."""
         await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
 
+    async def cannot_complete(self, task_id: str) -> str:
+        """Why the SDK cannot end a task whose registration it does not understand."""
+        try:
+            await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
+        except ValueError as error:
+            return str(error)
+        return "it can"
+
     async def open_registration(self, task: dict[str, str], sealed: str, nonce: str) -> list[Any]:
         """What the SDK reads in a registration: URL, operation id, token, credentials, scope."""
         url, operation_id, token, authentication, scope = self.outbox._open_registration_with_scope(
@@ -320,6 +328,7 @@ def commands() -> dict[str, Command]:
         "emit": seller.emit,
         "register": seller.register,
         "complete": seller.complete,
+        "cannot_complete": seller.cannot_complete,
         "open_registration": seller.open_registration,
         "sealed_body": seller.sealed_body,
         "work": seller.work,

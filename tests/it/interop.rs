@@ -19,7 +19,7 @@ use crate::support::seal::Draft;
 use crate::support::world::World;
 
 const HMAC_SECRET: &str = "hmac-secret-0123456789abcdef01234567";
-const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+pub(crate) const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
 /// A seller on the world's database.
