@@ -49,6 +49,7 @@ pub(crate) fn resolve(error: &ResolveError) -> Cause {
 pub(super) fn sign(error: &SignError) -> Cause {
     match error {
         SignError::CredentialsUnsendable => Cause::CredentialsUnsendable,
+        SignError::IdUnsendable => Cause::RowMalformed,
         SignError::TargetUnsendable => Cause::UrlRefused,
         SignError::Key(_) => Cause::SigningUnavailable,
     }

@@ -194,8 +194,8 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
         .map_err(|_| Cause::DnsTimeout)?
         .map_err(|error| blame::pin(&error))?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request =
-        sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+    let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+        .map_err(|error| blame::sign(&error))?;
     let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
     Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }
@@ -208,11 +208,13 @@ enum Authority {
 }
 
 impl Authority {
-    fn scheme(&self) -> Scheme<'_> {
+    /// `id` names the message, the same for every attempt.
+    fn scheme<'a>(&'a self, id: &'a str) -> Scheme<'a> {
         match self {
             Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
             Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
             Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Authority::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
         }
     }
 

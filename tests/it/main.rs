@@ -42,6 +42,7 @@ mod secrets;
 mod signing_keys;
 mod ssrf;
 mod upgrade;
+mod verify;
 mod wake;
 mod watch;
 mod webhooks;
