@@ -214,6 +214,37 @@ fn nothing_is_left_undone_or_switched_off() {
     }
 }
 
+/// Bytes that are wiped are secret: no derived trait may show them, copy them or write them out. What holds a `Secret`
+/// instead has a copy and a `Debug` that are safe.
+#[test]
+fn what_is_wiped_is_neither_printed_nor_copied_nor_serialized() {
+    let mut seen = 0;
+    for (name, code) in sources() {
+        let lines: Vec<&str> = code.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            let head = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+            if !head.starts_with("struct ") && !head.starts_with("enum ") {
+                continue;
+            }
+            let end = format!("{}}}", " ".repeat(line.len() - line.trim_start().len()));
+            let length = lines[start..].iter().position(|line| *line == end || line.ends_with(';')).unwrap_or(0);
+            if !lines[start..=start + length].iter().any(|line| line.contains("Zeroizing<")) {
+                continue;
+            }
+            seen += 1;
+            let attributes = lines[..start].iter().rev().map(|line| line.trim_start());
+            let attributes = attributes.take_while(|line| line.starts_with(['#', '/']));
+            for attribute in attributes.filter(|line| line.starts_with("#[derive")) {
+                for derived in ["Debug", "Clone", "Serialize"] {
+                    let harmless = head.starts_with("struct Secret(") && derived == "Clone";
+                    assert!(harmless || !attribute.contains(derived), "{name}:{}: derives {derived}", start + 1);
+                }
+            }
+        }
+    }
+    assert!(seen >= 10, "only {seen} types found");
+}
+
 #[test]
 fn ring_is_the_only_crypto_backend() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();

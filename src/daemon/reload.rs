@@ -10,7 +10,8 @@ use super::presence::Presence;
 use super::watch::Watch;
 use super::{DaemonError, notify};
 use crate::config::{Config, Sources};
-use crate::deliver::Snapshot;
+use crate::deliver::{Snapshot, keyring};
+use crate::envelope::Keyring;
 use crate::jwks::Publisher;
 use crate::receive::server::Listener;
 use crate::rekey::{Need, need};
@@ -98,8 +99,8 @@ impl Reloader {
         let config = Config::load(&self.sources)?;
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
+        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, store).await?;
         let snapshot = Snapshot::load(&config, &self.known)?;
-        keep_needed_keys(&self.snapshot.load(), &snapshot, store).await?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }
@@ -133,9 +134,9 @@ fn files(sources: &Sources, config: &Config) -> impl Iterator<Item = std::path::
 }
 
 /// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
-async fn keep_needed_keys(old: &Snapshot, new: &Snapshot, store: &Store) -> Result<(), DaemonError> {
+async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
     let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
-    match need(store, &old.keyring, &new.keyring, LOOK_FOR_NEED).await {
+    match need(store, held, new, LOOK_FOR_NEED).await {
         Ok(Need::Nothing) => Ok(()),
         Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
         Ok(Need::Unknown { looked_at }) => {
