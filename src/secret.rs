@@ -1,5 +1,12 @@
 //! Secret values that are wiped when dropped and never print themselves, and the files they come from. Of what may be in
 //! one, it knows the spelling that Standard Webhooks gives to a shared secret, since two rooms read that.
+//!
+//! What stays in memory all the same, because it is not ours to wipe: what ring keeps of a key (the pair that signs, for
+//! as long as it is held; AES and HMAC states, on the stack, until the next call lies over them), the head of an HTTP
+//! request in the HTTP library's buffer and with it a bearer token, a TLS library's session keys, the password inside the
+//! Postgres client, what a JSON string with escapes was unescaped in, and the environment of the process. URLs, with what
+//! may be in their path, are not treated as secrets in memory, only in what is shown. For all of these the process is
+//! closed to others and leaves no core (`cli::harden`).
 
 use std::fs::File;
 use std::io::Read;
@@ -57,6 +64,17 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// Appends without leaving the content behind, unwiped, where the buffer has to move.
+pub(crate) fn append(buffer: &mut Zeroizing<Vec<u8>>, data: &[u8]) {
+    if buffer.capacity() - buffer.len() < data.len() {
+        let room = (buffer.len() + data.len()).max(2 * buffer.capacity());
+        let mut larger = Zeroizing::new(Vec::with_capacity(room));
+        larger.extend_from_slice(buffer);
+        *buffer = larger;
+    }
+    buffer.extend_from_slice(data);
+}
+
 /// Fresh random bytes from the operating system; never from a generator that a snapshot of this machine would repeat.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0u8; N];
@@ -69,6 +87,12 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 /// A random number in [0, 1), for jitter.
 pub(crate) fn random_unit() -> f64 {
     (u64::from_le_bytes(random()) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A passphrase as a file holds it: the line end after it is none of it.
+pub(crate) fn passphrase(file: &[u8]) -> Secret {
+    let line = file.strip_suffix(b"\n").unwrap_or(file);
+    Secret::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
 }
 
 /// No key, password or token comes near it; whatever does is the wrong file.
@@ -183,6 +207,61 @@ mod tests {
         for text in ["", &STANDARD.encode([7; 23]), &long, &url_safe, "AAAA AAAA", &"A".repeat(1 << 20)] {
             assert!(from_whsec(format!("whsec_{text}").as_bytes()).is_none(), "{text:.40}");
         }
+    }
+
+    #[test]
+    fn appended_bytes_are_all_there_in_order() {
+        let mut buffer = Zeroizing::new(Vec::new());
+        let bytes: Vec<u8> = (0..=255).collect();
+        for piece in bytes.chunks(7) {
+            append(&mut buffer, piece);
+        }
+        append(&mut buffer, &[]);
+        assert_eq!(*buffer, bytes);
+    }
+
+    /// Compiles only where the type has none of the traits: with one of them, it would be found in two ways.
+    macro_rules! never {
+        ($type:ty: $($bound:path),+) => {$({
+            trait Found<How> { fn found() {} }
+            struct Has;
+            impl<T: ?Sized> Found<()> for T {}
+            impl<T: ?Sized + $bound> Found<Has> for T {}
+            let _ = <$type as Found<_>>::found;
+        })+};
+    }
+
+    #[test]
+    fn no_type_that_holds_a_secret_can_be_shown_copied_or_written_out() {
+        use std::fmt::{Debug, Display};
+
+        use serde::Serialize;
+
+        use crate::{config, envelope, signature, store};
+
+        never!(envelope::EnvelopeKey: Debug, Display, Clone, Serialize);
+        never!(envelope::Keyring: Debug, Display, Clone, Serialize);
+        never!(envelope::Composed: Debug, Display, Clone, Serialize);
+        never!(envelope::Envelope: Display, Clone, Serialize);
+        never!(envelope::Registration: Display, Clone, Serialize);
+        never!(envelope::Row: Debug, Display, Clone, Serialize);
+        never!(signature::PrivateJwk: Debug, Display, Clone, Serialize);
+        never!(signature::SigningKey: Display, Clone, Serialize);
+        // Copies of these are wiped as well, and their Debug says nothing.
+        never!(Secret: Display, Serialize);
+        never!(envelope::Authentication: Display, Serialize);
+        never!(config::Sources: Display, Serialize);
+        never!(config::EnvironmentSecrets: Display, Serialize);
+        never!(store::StoreConfig: Display, Serialize);
+    }
+
+    #[test]
+    fn a_passphrase_ends_before_its_line_end_and_not_before_its_spaces() {
+        for file in ["hush hush ", "hush hush \n", "hush hush \r\n"] {
+            assert_eq!(passphrase(file.as_bytes()).expose(), b"hush hush ");
+        }
+        assert_eq!(passphrase(b"a\n\n").expose(), b"a\n");
+        assert_eq!(passphrase(b"\n").expose(), b"");
     }
 
     #[test]

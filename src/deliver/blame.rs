@@ -38,7 +38,7 @@ pub(crate) fn resolve(error: &ResolveError) -> Cause {
     match error {
         ResolveError::Decommissioned => Cause::ScopeDecommissioned,
         ResolveError::Unknown => Cause::ScopeUnknown,
-        ResolveError::Unavailable(_) => Cause::SigningUnavailable,
+        ResolveError::Unavailable(_) | ResolveError::OutsideWindows => Cause::SigningUnavailable,
         ResolveError::AlgorithmNotAdvertised => Cause::SigningKeyRefused,
         ResolveError::ScopeRequired => Cause::ScopeRequired,
         ResolveError::ScopeUnexpected => Cause::ScopeUnexpected,

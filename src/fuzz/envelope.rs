@@ -10,7 +10,7 @@ use super::fields::{cut, spot};
 use crate::envelope::{
     Aad, Authentication, Binding, Composed, Credentials, EnvelopeFault, EnvelopeKey, Keyring, NONCE_LEN, OpenError,
     OpenRules, Registration, RegistrationDraft, Row, SealedRegistration, inspect_delivery, inspect_registration, open,
-    seal, seal_delivery, seal_registration,
+    seal, seal_delivery, seal_registration, try_open,
 };
 use crate::secret::from_whsec;
 
@@ -75,6 +75,11 @@ pub(super) fn delivery(data: &[u8]) {
             let sealed = seal(&aad, RING.newest(), NONCE, rest.to_vec());
             opened(&|| Row { encrypted_body: sealed.clone(), ..row() }, rules(kind));
             nothing_opens_it_once_changed(&|| Row { encrypted_body: sealed.clone(), ..row() }, data);
+            // Under the same nonce as well, a row sealed again under the newest key is the row sealed under it at once.
+            let older = seal(&aad, &RING.newest_first()[1], NONCE, rest.to_vec());
+            let opened = try_open(older, &NONCE, &aad, &RING).expect("an older key of the ring opens");
+            assert_eq!(opened.key, 1, "another key than the one that sealed");
+            assert_eq!(opened.seal(&aad, RING.newest(), NONCE), sealed, "sealed again, it is something else");
         }
     }
 }

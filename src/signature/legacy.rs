@@ -1,8 +1,10 @@
 //! The two schemes that registrations from before RFC 9421 may ask for: a bearer token, and an HMAC over timestamp and
 //! body. They sign neither the URL nor the method; nothing here makes up for that.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
+use zeroize::Zeroizing;
 
 use super::sign::SignError;
 use crate::secret::Secret;
@@ -23,9 +25,9 @@ pub(super) fn bearer(credentials: &Secret) -> Result<HeaderValue, SignError> {
     if blank(text.first()) || blank(text.last()) || !text.is_ascii() {
         return Err(SignError::CredentialsUnsendable);
     }
-    // The header keeps a copy of the token until the request is dropped; only this buffer is wiped.
-    let line = zeroize::Zeroizing::new([b"Bearer ", text].concat());
-    let mut value = HeaderValue::from_bytes(&line).map_err(|_| SignError::CredentialsUnsendable)?;
+    // Wiped when the last copy of the header is dropped; what HTTP writes of it is out of our hands.
+    let line = Bytes::from_owner(Zeroizing::new([b"Bearer ", text].concat()));
+    let mut value = HeaderValue::from_maybe_shared(line).map_err(|_| SignError::CredentialsUnsendable)?;
     value.set_sensitive(true);
     Ok(value)
 }

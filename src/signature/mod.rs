@@ -4,6 +4,7 @@
 mod algorithm;
 mod base;
 mod der;
+mod encrypted;
 mod jwk;
 mod key;
 mod legacy;

@@ -57,7 +57,7 @@ async fn rows_arrive_verbatim_and_signed_with_p256() {
 }
 
 /// RFC 3986 unreserved characters stay, the rest is %XX.
-fn scope_file(scope: &str) -> String {
+pub fn scope_file(scope: &str) -> String {
     let escape = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         other => format!("%{}", hex(&[other]).to_uppercase()),

@@ -1,9 +1,11 @@
 //! The real binary as a child process: started with a real file, watched by its output, its metrics and its
 //! exit. It deliberately reaches into nothing; what a test learns, an operator could.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -58,16 +60,21 @@ impl Daemon {
     pub fn spawn_inside(network: &Namespace, config: &Config) -> Daemon {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", network.path().display())).arg(env!("CARGO_BIN_EXE_outboxd"));
-        Daemon::begin(command, config, &["run"])
+        Daemon::begin(command, config, &config.write(), &["run"])
     }
 
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
-        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, arguments)
+        Daemon::with_file(config, &config.write(), arguments)
     }
 
-    fn begin(mut command: Command, config: &Config, arguments: &[&str]) -> Daemon {
-        command.args(arguments).arg("--config").arg(config.write());
+    /// The same with a configuration file that the test wrote itself.
+    pub fn with_file(config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
+        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, file, arguments)
+    }
+
+    fn begin(mut command: Command, config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
+        command.args(arguments).arg("--config").arg(file);
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
         let mut child = runtime::spawn(&command).expect("the binary and setpriv are there");
@@ -126,6 +133,20 @@ impl Daemon {
         let status = self.proc("status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
+    /// Every byte of its memory that it may write to. Only root may look.
+    pub fn memory(&self) -> Vec<u8> {
+        let mut memory = File::open(format!("/proc/{}/mem", self.pid)).expect("root may look");
+        let mut all = Vec::new();
+        for line in self.proc("maps").lines().filter(|line| line.contains(" rw")) {
+            let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+            memory.seek(SeekFrom::Start(from)).expect("any place can be sought");
+            // What was unmapped since, and the kernel's own pages, cannot be read.
+            let _ = memory.by_ref().take(to - from).read_to_end(&mut all);
+        }
+        all
     }
 
     pub fn is_running(&self) -> bool {

@@ -130,7 +130,7 @@ async fn serve(profile: Arc<Profile>) -> SocketAddr {
     let config = Config::load(&Sources::default()).unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listener = Listener::bind(&Listen::Tcp(free)).await.unwrap();
-    let server = Server::new(&config.settings.receive, None, profile, Phases::new());
+    let server = Server::new((&config.settings.receive).into(), None, profile, Phases::new());
     tokio::spawn(Arc::new(server).run(listener));
     free
 }
