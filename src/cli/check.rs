@@ -1,5 +1,8 @@
 //! `outboxd check`: looks at everything `run` needs, one line each. Changes nothing and posts nothing.
 
+mod signing;
+
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
@@ -9,8 +12,8 @@ use crate::config::{Config, Sources};
 use crate::daemon::skew;
 use crate::deliver::{client_identity, dated, egress, keyring, provider, sealing_token};
 use crate::envelope::EnvelopeKey;
-use crate::signer::Provider;
-use crate::store::{Finding, Severity};
+use crate::rekey::lagging;
+use crate::store::{Finding, Severity, Store};
 use crate::telemetry::expiry::{Expiring, WARN_DAYS};
 
 /// What was found, in the order of the lines printed.
@@ -41,9 +44,9 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
             let file =
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
-            keys(&config, &mut findings);
-            expiry(&config, &mut findings);
             block_on(async {
+                keys(&config, &mut findings).await;
+                expiry(&config, &mut findings);
                 database(&config, &mut findings).await;
                 Ok(())
             })?;
@@ -56,7 +59,7 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
     }
 }
 
-fn keys(config: &Config, findings: &mut Findings) {
+async fn keys(config: &Config, findings: &mut Findings) {
     match keyring(config) {
         Ok(keyring) => {
             let held: Vec<String> = keyring.newest_first().iter().map(EnvelopeKey::fingerprint).collect();
@@ -64,11 +67,8 @@ fn keys(config: &Config, findings: &mut Findings) {
         }
         Err(error) => findings.fail("envelope", error.into()),
     }
-    match provider(config) {
-        Ok(Provider::Fixed { key, .. }) => findings.ok("signing", format!("{} key {:?}", key.algorithm(), key.kid())),
-        Ok(Provider::Scopes(_)) => {
-            findings.ok("signing", format!("by scope, from {}", config.settings.signing.scopes_dir.display()));
-        }
+    match provider(config, &Arc::default()) {
+        Ok(provider) => signing::judge(config, &provider, findings).await,
         Err(error) => findings.fail("signing", error.into()),
     }
     match (&config.settings.sealing.listen, sealing_token(config)) {
@@ -76,6 +76,10 @@ fn keys(config: &Config, findings: &mut Findings) {
         (None, Ok(_)) => {}
         (Some(_), Ok(Some(_))) => findings.ok("sealing", "for callers with the token"),
         (Some(_), Ok(None)) => findings.ok("sealing", "for this user and group"),
+    }
+    let translated: Vec<String> = config.settings.egress.nat64_prefixes.iter().map(ToString::to_string).collect();
+    if !translated.is_empty() {
+        findings.ok("nat64", format!("IPv4 addresses are read behind {}", translated.join(" ")));
     }
     match egress(config) {
         Ok(_) if config.settings.egress.allow.is_empty() => findings.ok("egress", "public addresses only"),
@@ -140,6 +144,24 @@ async fn database(config: &Config, findings: &mut Findings) {
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
         }
         Err(error) => findings.fail("schema", error.into()),
+    }
+    replicas(config, &store, findings).await;
+}
+
+/// What a rotation of envelope keys would wait for.
+async fn replicas(config: &Config, store: &Store, findings: &mut Findings) {
+    let Ok(ring) = keyring(config) else { return };
+    match (store.list_replicas().await, lagging(store, &ring).await) {
+        (Ok(None), _) => findings.warn("replicas", "not listed by this schema: run outboxd migrate"),
+        (Ok(Some(all)), Ok(lagging)) if lagging.is_empty() => {
+            findings.ok("replicas", format!("{} running, all with the key that seals here", all.len()));
+        }
+        (Ok(Some(_)), Ok(lagging)) => {
+            let named: Vec<String> = lagging.into_iter().map(|replica| replica.replica).collect();
+            findings.warn("replicas", format!("without the key that seals here: {}", named.join(" ")));
+        }
+        (Err(error), _) => findings.warn("replicas", error),
+        (_, Err(error)) => findings.warn("replicas", error),
     }
 }
 
