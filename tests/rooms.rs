@@ -67,7 +67,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("envelope", &["hex", "secret"]),
     // Opens no door that a room does not open itself; only fuzzing and tests build it.
-    ("fuzz", &["address", "config", "envelope", "post", "secret", "signature", "verdict"]),
+    ("fuzz", &["address", "capture", "config", "envelope", "post", "secret", "signature", "verdict"]),
     ("post", &["address", "certificate", "signature", "verdict"]),
     (
         "receive",
