@@ -1,5 +1,8 @@
 //! `outboxd check`: looks at everything `run` needs, one line each. Changes nothing and posts nothing.
 
+mod signing;
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -10,7 +13,6 @@ use crate::daemon::skew;
 use crate::deliver::{client_identity, dated, egress, keyring, provider, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
-use crate::signer::Provider;
 use crate::store::{Finding, Severity, Store};
 use crate::telemetry::expiry::{Expiring, WARN_DAYS};
 
@@ -45,9 +47,9 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
             let file =
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
-            keys(&config, &mut findings);
-            expiry(&config, &mut findings);
             block_on(async {
+                keys(&config, &mut findings).await;
+                expiry(&config, &mut findings);
                 name_servers(&config, &mut findings).await;
                 database(&config, &mut findings).await;
                 Ok(())
@@ -61,7 +63,7 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
     }
 }
 
-fn keys(config: &Config, findings: &mut Findings) {
+async fn keys(config: &Config, findings: &mut Findings) {
     match keyring(config) {
         Ok(keyring) => {
             let held: Vec<String> = keyring.newest_first().iter().map(EnvelopeKey::fingerprint).collect();
@@ -69,11 +71,8 @@ fn keys(config: &Config, findings: &mut Findings) {
         }
         Err(error) => findings.fail("envelope", error.into()),
     }
-    match provider(config) {
-        Ok(Provider::Fixed { key, .. }) => findings.ok("signing", format!("{} key {:?}", key.algorithm(), key.kid())),
-        Ok(Provider::Scopes(_)) => {
-            findings.ok("signing", format!("by scope, from {}", config.settings.signing.scopes_dir.display()));
-        }
+    match provider(config, &Arc::default()) {
+        Ok(provider) => signing::judge(config, &provider, findings).await,
         Err(error) => findings.fail("signing", error.into()),
     }
     match (&config.settings.sealing.listen, sealing_token(config)) {

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -12,6 +13,9 @@ use zeroize::Zeroizing;
 
 use crate::envelope::EnvelopeKey;
 use crate::signature::{Algorithm, SigningKey};
+
+/// What the README's runbook asks for, rounded up.
+const PUBLISHED_BEFORE: Duration = Duration::from_secs(3600);
 
 /// Make a key: for opening envelopes, or for signing webhooks
 #[derive(Debug, clap::Args)]
@@ -99,12 +103,18 @@ fn signing_key(algorithm: Algorithm, signing: &Signing, random: &dyn SecureRando
         None => eprintln!("Its public JWK is on standard output."),
     }
     eprintln!(
-        "Next: add the public JWK to the `keys` of the key set that your brand.json names (`jwks_uri`). Receivers"
+        "Next: have it published before it signs. Receivers keep key sets for up to 30 minutes; whoever lists the key like"
     );
-    eprintln!("keep key sets for up to 30 minutes, so publish it that long before you sign with it:");
-    eprintln!("    [signing]");
+    eprintln!(
+        "this publishes it at `jwks.listen` at once and signs with it later (README, \"Rotating the signing key\"):"
+    );
+    eprintln!("    [[signing.keys]]");
     eprintln!("    key_file = \"{}\"", absolute(&signing.out).display());
     eprintln!("    key_id = {}", serde_json::Value::from(key.kid()));
+    eprintln!("    not_before = \"{}\"", humantime::format_rfc3339_seconds(SystemTime::now() + PUBLISHED_BEFORE));
+    eprintln!(
+        "A first key signs at once: leave `not_before` out. Another publisher's key set takes the public JWK as it is."
+    );
     Ok(())
 }
 

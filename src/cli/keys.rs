@@ -1,7 +1,9 @@
 //! `outboxd keys`: which envelope keys there are, who holds them, what needs each, and whether one can be dropped. It
 //! changes nothing, and shows no key but by its fingerprint.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -11,6 +13,7 @@ use super::{Failure, block_on, open_store};
 use crate::config::Config;
 use crate::deliver::{keyring, provider};
 use crate::rekey::{Objection, Pace, PlaceCount, census, objections};
+use crate::signer::Provider;
 use crate::store::{Access, Replica};
 
 #[derive(clap::Args)]
@@ -40,7 +43,7 @@ struct Found {
     counts: Vec<PlaceCount>,
     /// Nothing on a schema without the list.
     replicas: Option<Vec<Replica>>,
-    kids: Vec<String>,
+    kids: BTreeMap<String, String>,
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
@@ -66,7 +69,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             Some(key) => objections(&store, &ring, key, &counts, replicas.as_deref(), args.quiet).await?,
         };
         // A host may keep the signing key where this command is not run.
-        let kids = provider(config).map(|provider| provider.kids()).unwrap_or_default();
+        let kids = provider(config, &Arc::default()).map(|provider| standings(&provider)).unwrap_or_default();
         let found = Found { fingerprints, counts, replicas, kids };
         let verdict = asked.map(|key| (found.fingerprints[key].as_str(), against.as_slice()));
         print(&if args.json { in_json(&found, verdict) } else { in_words(&found, verdict) })?;
@@ -105,7 +108,8 @@ fn in_words(found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
         text += "replicas are not listed by this schema: run `outboxd migrate`\n";
     }
     for kid in signing(found) {
-        text += &format!("signing key {kid}\n");
+        let words = found.kids.get(kid).map(|words| format!("  {words}")).unwrap_or_default();
+        text += &format!("signing key {kid}{words}\n");
     }
     match verdict {
         None => {}
@@ -145,10 +149,16 @@ fn in_place(count: &PlaceCount, key: usize) -> String {
     }
 }
 
+/// The keys of this configuration by their ids, and what each does now.
+fn standings(provider: &Provider) -> BTreeMap<String, String> {
+    let told = provider.fixed().into_iter().flat_map(|keys| keys.told(SystemTime::now()));
+    told.map(|(timed, words)| (timed.key.kid().to_owned(), words)).collect()
+}
+
 /// Those of the replicas and of this configuration, each once.
 fn signing(found: &Found) -> Vec<&str> {
     let theirs = found.replicas.iter().flatten().flat_map(|replica| &replica.signing_kids);
-    let mut kids: Vec<&str> = theirs.chain(&found.kids).map(String::as_str).collect();
+    let mut kids: Vec<&str> = theirs.chain(found.kids.keys()).map(String::as_str).collect();
     kids.sort_unstable();
     kids.dedup();
     kids

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
 pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
-pub(crate) use settings::{CompatPolicy, Egress, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, Sweep};
+pub(crate) use settings::{
+    CompatPolicy, Egress, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, SigningKeyFile, Sweep,
+};
 
 use crate::secret::Secret;
 use crate::store::{StoreConfig, TableName};
@@ -213,15 +215,60 @@ fn client_files(egress: &Egress) -> Result<(), ConfigError> {
     }
 }
 
+/// More would be a slip: a rotation needs two.
+const MOST_SIGNING_KEYS: usize = 100;
+
 fn signing(signing: &Signing) -> Result<(), ConfigError> {
-    let fixed = !signing.key_file.as_os_str().is_empty();
-    let scoped = !signing.scopes_dir.as_os_str().is_empty();
-    match (fixed, scoped) {
-        (true, true) => refuse("signing.key_file", "is set together with signing.scopes_dir", "exactly one of the two"),
-        (_, false) if !signing.default_scope.is_empty() => {
-            refuse("signing.default_scope", "is set without signing.scopes_dir", "empty, or a scope beside scopes_dir")
+    let sources = [
+        ("signing.key_file", set(&signing.key_file).is_some()),
+        ("signing.keys", !signing.keys.is_empty()),
+        ("signing.scopes_dir", set(&signing.scopes_dir).is_some()),
+    ];
+    let mut used = sources.iter().filter(|(_, used)| *used).map(|(key, _)| *key);
+    if let (Some(first), Some(second)) = (used.next(), used.next()) {
+        return refuse(first, format!("is set together with {second}"), "exactly one of the two");
+    }
+    if set(&signing.scopes_dir).is_none() && !signing.default_scope.is_empty() {
+        return refuse(
+            "signing.default_scope",
+            "is set without signing.scopes_dir",
+            "empty, or a scope beside scopes_dir",
+        );
+    }
+    for (key, is_set) in [
+        ("signing.key_id", !signing.key_id.is_empty()),
+        ("signing.passphrase_file", set(&signing.passphrase_file).is_some()),
+    ] {
+        if is_set && set(&signing.key_file).is_none() {
+            return refuse(
+                key,
+                "is set without signing.key_file",
+                "empty, or beside key_file; signing.keys have their own",
+            );
         }
-        _ => Ok(()),
+    }
+    if let Some(nth) = signing.keys.iter().position(|key| set(&key.key_file).is_none()) {
+        return refuse("signing.keys", format!("has no key_file in entry {}", nth + 1), "the path of a private key");
+    }
+    if signing.keys.len() > MOST_SIGNING_KEYS {
+        return refuse(
+            "signing.keys",
+            format!("has {} entries", signing.keys.len()),
+            format!("up to {MOST_SIGNING_KEYS}"),
+        );
+    }
+    Ok(())
+}
+
+impl Config {
+    /// Every file that a reload reads, the configuration file itself aside.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let Settings { envelope, signing, egress, sealing, .. } = &self.settings;
+        let keys = signing.keys.iter().flat_map(|key| [&key.key_file, &key.passphrase_file]);
+        let client = [&egress.client_cert_file, &egress.client_key_file];
+        let single = [&signing.key_file, &signing.passphrase_file, &sealing.token_file];
+        let lists = envelope.key_files.iter().chain(&egress.trust_anchors);
+        lists.chain(keys).chain(client).chain(single).filter_map(|path| set(path)).collect()
     }
 }
 

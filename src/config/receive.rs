@@ -57,6 +57,7 @@ pub(crate) struct WebhookSettings {
     pub(crate) jwks_url: String,
     pub(crate) revocation_file: PathBuf,
     pub(crate) hmac_secret_file: PathBuf,
+    pub(crate) standard_webhooks_secret_file: PathBuf,
     pub(crate) bearer_file: PathBuf,
     pub(crate) max_body_bytes: usize,
     pub(crate) max_attempts: i32,
@@ -196,15 +197,21 @@ fn profile<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ProfileName>, D
     }
 }
 
-fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Listen, D::Error> {
+pub(super) fn optional_listen<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Listen>, D::Error> {
     let text = String::deserialize(input)?;
+    if text.is_empty() { Ok(None) } else { parse_listen(&text).map(Some) }
+}
+
+fn listen<'de, D: Deserializer<'de>>(input: D) -> Result<Listen, D::Error> {
+    parse_listen(&String::deserialize(input)?)
+}
+
+fn parse_listen<E: serde::de::Error>(text: &str) -> Result<Listen, E> {
     if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
         return Ok(Listen::Unix(path.into()));
     }
     text.parse().map(Listen::Tcp).map_err(|_| {
-        serde::de::Error::custom(format!(
-            "{text:?} is neither an address and port, such as \"127.0.0.1:8443\", nor \"unix:/path\""
-        ))
+        E::custom(format!("{text:?} is neither an address and port, such as \"127.0.0.1:8443\", nor \"unix:/path\""))
     })
 }
 

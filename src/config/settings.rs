@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
-use super::receive::Receive;
+use super::receive::{Listen, Receive};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) sweep: Sweep,
     pub(crate) admin: Admin,
     pub(crate) sealing: Sealing,
+    pub(crate) jwks: Jwks,
     pub(crate) log: Log,
     pub(crate) compat: Compat,
     pub(crate) receive: Receive,
@@ -63,9 +64,26 @@ pub(crate) struct Envelope {
 pub(crate) struct Signing {
     pub(crate) key_file: PathBuf,
     pub(crate) key_id: String,
+    pub(crate) passphrase_file: PathBuf,
+    pub(crate) keys: Vec<SigningKeyFile>,
     pub(crate) algorithms: Vec<String>,
     pub(crate) scopes_dir: PathBuf,
     pub(crate) default_scope: String,
+}
+
+/// One of several signing keys, and when it may sign.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SigningKeyFile {
+    pub(crate) key_file: PathBuf,
+    #[serde(default)]
+    pub(crate) key_id: String,
+    #[serde(default)]
+    pub(crate) passphrase_file: PathBuf,
+    #[serde(default, deserialize_with = "moment")]
+    pub(crate) not_before: Option<SystemTime>,
+    #[serde(default, deserialize_with = "moment")]
+    pub(crate) not_after: Option<SystemTime>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -147,6 +165,13 @@ pub(crate) enum SealingAddress {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct Jwks {
+    #[serde(deserialize_with = "super::receive::optional_listen")]
+    pub(crate) listen: Option<Listen>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Log {
     #[serde(deserialize_with = "log_format")]
     pub(crate) format: Option<LogFormat>,
@@ -176,6 +201,26 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, 
     let text = String::deserialize(input)?;
     humantime::parse_duration(&text).map_err(|_| {
         serde::de::Error::custom(format!("{text:?} is not a duration; write a number and a unit, such as \"10s\""))
+    })
+}
+
+/// RFC 3339 in UTC, as text or as TOML's own date-time; empty for none.
+fn moment<'de, D: Deserializer<'de>>(input: D) -> Result<Option<SystemTime>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Toml(figment::value::Dict),
+    }
+    let text = match Written::deserialize(input)? {
+        Written::Text(text) => text,
+        Written::Toml(parts) => parts.values().find_map(|part| part.as_str()).unwrap_or_default().to_owned(),
+    };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    humantime::parse_rfc3339(&text).map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{text:?} is not a moment in UTC, such as \"2026-12-01T00:00:00Z\""))
     })
 }
 

@@ -59,6 +59,17 @@ fn the_sealing_listener_is_a_socket_file_or_a_loopback_address_with_a_token() {
     }
 }
 
+#[test]
+fn moments_are_written_as_text_or_as_toml_has_them() {
+    let second = "[[signing.keys]]\nkey_file = \"b\"\nnot_before = \"2026-12-01T00:00:00Z\"\nnot_after = \"\"\n";
+    let file = format!("[[signing.keys]]\nkey_file = \"a\"\nnot_after = 2026-12-01T00:00:00Z\n{second}");
+    let keys = load(&file, &[], &[]).unwrap().settings.signing.keys;
+    assert_eq!(keys[0].not_after, keys[1].not_before);
+    assert!(keys[0].not_after.is_some() && keys[0].not_before.is_none() && keys[1].not_after.is_none());
+    let environment = [("OUTBOXD_SIGNING__KEYS", "[{key_file=\"a\", not_after=\"2026-12-01T00:00:00Z\"}]")];
+    assert_eq!(load("", &environment, &[]).unwrap().settings.signing.keys[0].not_after, keys[0].not_after);
+}
+
 /// (file, environment, flag, words that the message must have)
 type Refusal<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
 
@@ -90,6 +101,36 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
         ("[outbox]\ntable = \"Orders\"\n", &[], &[], &["outbox.table", "1 to 45 of a-z, 0-9 and _"]),
         ("[database]\nsslmode = \"maybe\"\n", &[], &[], &["sslmode", "verify-full"]),
         ("[signing]\nkey_file = \"a\"\nscopes_dir = \"b\"\n", &[], &[], &["signing.key_file", "exactly one"]),
+        (
+            "[signing]\nkey_file = \"a\"\n[[signing.keys]]\nkey_file = \"b\"\n",
+            &[],
+            &[],
+            &["signing.key_file", "signing.keys", "exactly one"],
+        ),
+        (
+            "[signing]\nscopes_dir = \"a\"\n[[signing.keys]]\nkey_file = \"b\"\n",
+            &[],
+            &[],
+            &["signing.keys", "signing.scopes_dir", "exactly one"],
+        ),
+        ("[jwks]\nlisten = \"9466\"\n", &[], &[], &["jwks.listen", "127.0.0.1:8443", "unix:/path"]),
+        ("[signing]\nkey_id = \"a\"\n", &[], &[], &["signing.key_id", "without signing.key_file"]),
+        ("[signing]\npassphrase_file = \"a\"\n", &[], &[], &["signing.passphrase_file", "without signing.key_file"]),
+        ("[[signing.keys]]\nkey_id = \"a\"\n", &[], &[], &["signing.keys", "key_file"]),
+        ("[[signing.keys]]\nkey_file = \"\"\n", &[], &[], &["signing.keys", "entry 1", "key_file"]),
+        ("[[signing.keys]]\nkey_file = \"a\"\nnot_befor = 1\n", &[], &[], &["signing.keys", "unknown key `not_befor`"]),
+        (
+            "[[signing.keys]]\nkey_file = \"a\"\nnot_after = \"2026-12-01\"\n",
+            &[],
+            &[],
+            &["signing.keys", "not_after", "2026-12-01T00:00:00Z"],
+        ),
+        (
+            "[[signing.keys]]\nkey_file = \"a\"\nnot_after = 2026-12-01T00:00:00+02:00\n",
+            &[],
+            &[],
+            &["signing.keys", "not_after", "not a moment in UTC"],
+        ),
         ("[signing]\ndefault_scope = \"a\"\n", &[], &[], &["signing.default_scope", "scopes_dir"]),
     ];
     for (file, environment, sets, words) in table {

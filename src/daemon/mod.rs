@@ -5,12 +5,13 @@ mod loops;
 mod outage;
 mod presence;
 mod receive;
+mod reload;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -21,10 +22,8 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools, keyring};
-use crate::envelope::Keyring;
+use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError, Tools};
 use crate::receive::ProfileError;
-use crate::rekey::{Need, need};
 use crate::sealing;
 use crate::settle;
 use crate::store::{Finding, OpenError, Severity, Store};
@@ -33,12 +32,11 @@ use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
 use presence::Presence;
+use reload::Reloader;
+use watch::LOOK_EVERY;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
-/// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
-const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
-
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
@@ -99,7 +97,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settings = &config.settings;
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::load(&config)?));
+    let mut reloader = Reloader::start(&config, sources).await?;
+    let snapshot = reloader.snapshot();
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
@@ -151,7 +150,11 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
             () = signals.stop() => break,
             _ = hangup.recv() => tokio::select! {
                 () = signals.stop() => break,
-                () = reload(&sources, &snapshot, &store, &presence) => {}
+                () = reloader.asked(&store, &presence) => {}
+            },
+            () = tokio::time::sleep(LOOK_EVERY) => tokio::select! {
+                () = signals.stop() => break,
+                () = reloader.look(&store, &presence, &health) => {}
             },
         }
     }
@@ -167,6 +170,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
+    // Receivers of the last attempts could look up their keys until now.
+    reloader.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -229,47 +234,6 @@ async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) ->
 /// What of the findings forbids to go on.
 fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
     findings.iter().filter(|finding| finding.severity == Severity::Refuse).map(ToString::to_string)
-}
-
-/// Replaces keys and egress policy as one validated snapshot, or keeps the old one whole.
-async fn reload(sources: &Sources, snapshot: &ArcSwap<Snapshot>, store: &Store, presence: &Presence) {
-    // systemd asks for both in one message, and ends the service if the time is missing.
-    if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
-        notify(&[sd_notify::NotifyState::Reloading, now]);
-    }
-    let loaded = load_anew(sources, &snapshot.load().keyring, store).await;
-    metrics::reloaded(loaded.is_ok());
-    match loaded {
-        Ok(new) => {
-            snapshot.store(Arc::new(new));
-            presence.announce().await;
-            tracing::info!("reloaded keys and egress policy");
-        }
-        Err(error) => tracing::error!(error = %error, "reload failed; the keys and policy from before stay in use"),
-    }
-    notify(&[sd_notify::NotifyState::Ready]);
-}
-
-async fn load_anew(sources: &Sources, held: &Keyring, store: &Store) -> Result<Snapshot, DaemonError> {
-    let config = Config::load(sources)?;
-    keep_needed_keys(held, &keyring(&config)?, store).await?;
-    Ok(Snapshot::load(&config)?)
-}
-
-/// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
-async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
-    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
-    match need(store, held, new, LOOK_FOR_NEED).await {
-        Ok(Need::Nothing) => Ok(()),
-        Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
-        Ok(Need::Unknown { looked_at }) => {
-            unclear(format!("of those looked at within {} s, {looked_at}, none did", LOOK_FOR_NEED.as_secs()))
-        }
-        Ok(Need::Forbidden { place }) => {
-            unclear(format!("the database user may not read {place}; grant it outboxd_daemon"))
-        }
-        Err(error) => unclear(error.to_string()),
-    }
 }
 
 /// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.

@@ -1,13 +1,14 @@
 //! The composition root of `outboxd receive`: builds the parts, serves, watches database and files, drains.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::signal::unix::SignalKind;
 use tokio::time::Instant;
 
 use super::outage::Outage;
+use super::watch::{LOOK_EVERY, Watch};
 use super::{DaemonError, Signals, loops, notify, on, open_admin, open_telemetry};
 use crate::config::{Config, Receive};
 use crate::deliver::{Phase, Phases, report_expiry};
@@ -19,8 +20,6 @@ use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
 const PROBE_EVERY: Duration = Duration::from_secs(2);
-/// How soon a changed certificate or credentials file is noticed without a signal.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often all stored rows are judged, and how gently.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
@@ -58,7 +57,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
         reason: error.to_string(),
     })?;
     tracing::info!(addr = listener.name(), tls = files.certificate.is_some(), "receiving");
-    let server = Server::new(&settings.receive, files.certificate.as_ref(), files.profile.clone(), phases.clone());
+    let server =
+        Server::new((&settings.receive).into(), files.certificate.as_ref(), files.profile.clone(), phases.clone());
     let server = Arc::new(server);
     let serving = tokio::spawn(server.clone().run(listener));
     tokio::spawn(probe(store.clone(), outage));
@@ -71,7 +71,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => files.reload(&config),
+            _ = hangup.recv() => files.asked(&config),
             () = tokio::time::sleep(LOOK_EVERY) => files.reload_if_changed(&config),
         }
     }
@@ -98,7 +98,7 @@ async fn attend(profile: Arc<Profile>, forwarder: Option<Forwarder>, phases: Pha
 
 /// What a drain has to end.
 struct Running {
-    server: Arc<Server>,
+    server: Arc<Server<Profile>>,
     serving: tokio::task::JoinHandle<()>,
     profile: Arc<Profile>,
     phases: Phases,
@@ -135,23 +135,7 @@ struct Files {
     profile: Arc<Profile>,
     certificate: Option<Arc<Certificate>>,
     tls: Option<(PathBuf, PathBuf)>,
-    stamps: Vec<Option<Stamp>>,
-}
-
-/// Tells one state of a file from another, a replaced one included.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    length: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Option<Stamp> {
-        use std::os::unix::fs::MetadataExt;
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Stamp { inode: metadata.ino(), length: metadata.len(), modified: metadata.modified().ok() })
-    }
+    watch: Watch,
 }
 
 impl Files {
@@ -161,25 +145,26 @@ impl Files {
             None => None,
         };
         let tls = settings.tls_files().map(|(certificate, key)| (certificate.to_owned(), key.to_owned()));
-        let mut files = Files { profile: Arc::new(profile), certificate, tls, stamps: Vec::new() };
-        files.stamps = files.look();
-        Ok(files)
-    }
-
-    fn look(&self) -> Vec<Option<Stamp>> {
-        let tls = self.tls.iter().flat_map(|(certificate, key)| [certificate.clone(), key.clone()]);
-        tls.chain(self.profile.files()).map(|path| Stamp::of(&path)).collect()
+        let mut watch = Watch::default();
+        watch.follow(
+            tls.iter().flat_map(|(certificate, key)| [certificate.clone(), key.clone()]).chain(profile.files()),
+        );
+        Ok(Files { profile: Arc::new(profile), certificate, tls, watch })
     }
 
     fn reload_if_changed(&mut self, config: &Config) {
-        if self.look() != self.stamps {
+        if self.watch.changed() {
             self.reload(config);
         }
     }
 
-    fn reload(&mut self, config: &Config) {
+    fn asked(&mut self, config: &Config) {
         // Before reading: what changes while we read is read again.
-        self.stamps = self.look();
+        self.watch.changed();
+        self.reload(config);
+    }
+
+    fn reload(&mut self, config: &Config) {
         let certificate = match (&self.certificate, &self.tls) {
             (Some(held), Some((certificate, key))) => held.reload(certificate, key).map_err(ProfileError::from),
             _ => Ok(()),

@@ -39,7 +39,7 @@ pub(crate) fn resolve(error: &ResolveError) -> Cause {
     match error {
         ResolveError::Decommissioned => Cause::ScopeDecommissioned,
         ResolveError::Unknown => Cause::ScopeUnknown,
-        ResolveError::Unavailable(_) => Cause::SigningUnavailable,
+        ResolveError::Unavailable(_) | ResolveError::OutsideWindows => Cause::SigningUnavailable,
         ResolveError::AlgorithmNotAdvertised => Cause::SigningKeyRefused,
         ResolveError::ScopeRequired => Cause::ScopeRequired,
         ResolveError::ScopeUnexpected => Cause::ScopeUnexpected,
@@ -50,6 +50,7 @@ pub(crate) fn resolve(error: &ResolveError) -> Cause {
 pub(super) fn sign(error: &SignError) -> Cause {
     match error {
         SignError::CredentialsUnsendable => Cause::CredentialsUnsendable,
+        SignError::IdUnsendable => Cause::RowMalformed,
         SignError::TargetUnsendable => Cause::UrlRefused,
         SignError::Key(_) => Cause::SigningUnavailable,
     }

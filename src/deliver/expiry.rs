@@ -33,7 +33,7 @@ pub(crate) fn dated(kind: Expiring, config: &Config) -> Vec<Dated> {
             let files = settings.receive.tls_files();
             files.and_then(|(path, _)| file("receive.tls_cert_file", path)).into_iter().collect()
         }
-        // Signing keys are no certificates; whoever holds them tells of them.
+        // Signing keys are no certificates; the snapshot tells of them.
         Expiring::SigningKey => Vec::new(),
     }
 }

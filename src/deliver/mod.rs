@@ -32,9 +32,9 @@ use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
 use crate::settle::{self, Judged};
 use crate::signature::{Moment, Scheme, SignedRequest, sign};
-use crate::signer::Signer;
+use crate::signer::{ResolveError, Signer};
 use crate::store::Broken;
-use crate::telemetry::health::Health;
+use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
 use crate::verdict::{
     Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, honours_retry_after, schedule,
@@ -122,7 +122,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         slot.park(Instant::now() + pause);
     }
     if verdict.cause() == Cause::EnvelopeUnopenable {
-        tools.health.saw_unopenable();
+        tools.health.saw(Warning::Unopenable);
     }
     report::attempt(&lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
@@ -192,11 +192,11 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
-    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot).await?;
+    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, &tools.health).await?;
     let pinned = pinned(&destination, &snapshot, deadline, &tools.name_servers).await?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request =
-        sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+    let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+        .map_err(|error| blame::sign(&error))?;
     let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
     Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }
@@ -231,11 +231,13 @@ enum Authority {
 }
 
 impl Authority {
-    fn scheme(&self) -> Scheme<'_> {
+    /// `id` names the message, the same for every attempt.
+    fn scheme<'a>(&'a self, id: &'a str) -> Scheme<'a> {
         match self {
             Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
             Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
             Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Authority::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
         }
     }
 
@@ -247,11 +249,22 @@ impl Authority {
     }
 }
 
-async fn authority(envelope: &Envelope, scope: Option<&str>, snapshot: &Snapshot) -> Result<Authority, Cause> {
-    match &envelope.authentication {
-        Some(authentication) => Ok(Authority::Legacy(authentication.clone())),
-        None => snapshot.provider.resolve(scope).await.map(Authority::Signer).map_err(|error| blame::resolve(&error)),
+async fn authority(
+    envelope: &Envelope,
+    scope: Option<&str>,
+    snapshot: &Snapshot,
+    health: &Health,
+) -> Result<Authority, Cause> {
+    if let Some(authentication) = &envelope.authentication {
+        return Ok(Authority::Legacy(authentication.clone()));
     }
+    snapshot.provider.resolve(scope).await.map(Authority::Signer).map_err(|error| {
+        if error == ResolveError::OutsideWindows {
+            health.saw(Warning::NoSigningKey);
+        }
+        tracing::debug!(%error, "a row has no signer");
+        blame::resolve(&error)
+    })
 }
 
 async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {

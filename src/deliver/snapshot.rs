@@ -2,19 +2,20 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls_pki_types::CertificateDer;
 
 use super::report_expiry;
 use crate::address::{HostPatternError, Nat64Prefix, Nat64PrefixError, Policy, Resolver, UrlRules, own_addresses};
 use crate::certificate::{self, ClientIdentity};
-use crate::config::{Config, ConfigError, Egress, Signing, secret_file};
+use crate::config::{Config, ConfigError, Egress, Signing, SigningKeyFile, secret_file};
 use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::{Client, PoolLimits};
-use crate::secret::Secret;
-use crate::signature::{Algorithm, Algorithms, SigningKey};
-use crate::signer::{Provider, ScopeDirectory};
-use crate::telemetry::expiry::Expiring;
+use crate::secret::{Secret, passphrase};
+use crate::signature::{Algorithm, Algorithms, KeyError, SigningKey};
+use crate::signer::{KnownKids, Provider, ScopeDirectory, SigningKeys, TimedKey, Window};
+use crate::telemetry::expiry::{Dated, Expiring, report};
 use crate::telemetry::metrics;
 
 pub(crate) struct Snapshot {
@@ -45,8 +46,9 @@ pub(crate) enum SnapshotError {
 }
 
 impl Snapshot {
-    pub(crate) fn load(config: &Config) -> Result<Snapshot, SnapshotError> {
-        let (keyring, provider) = (keyring(config)?, provider(config)?);
+    /// `known` are the key ids that were met so far; those of a snapshot that is taken up are added by [`adopt`](Self::adopt).
+    pub(crate) fn load(config: &Config, known: &Arc<KnownKids>) -> Result<Snapshot, SnapshotError> {
+        let (keyring, provider) = (keyring(config)?, provider(config, known)?);
         let egress = egress(config)?;
         metrics::egress_allowed(config.settings.egress.allow.len());
         if !config.settings.egress.allow.is_empty() {
@@ -65,7 +67,15 @@ impl Snapshot {
             sealing_token: sealing_token(config)?,
         };
         report_expiry(&[Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa], config);
+        report(Expiring::SigningKey, &signing_end(&snapshot.provider, SystemTime::now()));
         Ok(snapshot)
+    }
+
+    /// The snapshot is in use from now on, and its key ids are known.
+    pub(crate) fn adopt(&self, known: &KnownKids) {
+        if let Some(keys) = self.provider.fixed() {
+            known.remember(None, keys);
+        }
     }
 }
 
@@ -111,8 +121,8 @@ pub(crate) fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotE
     Ok(Some(Secret::new(token.to_vec())))
 }
 
-/// Where signing keys come from: one file, or a directory by scope.
-pub(crate) fn provider(config: &Config) -> Result<Provider, SnapshotError> {
+/// Where signing keys come from: files, or a directory by scope.
+pub(crate) fn provider(config: &Config, known: &Arc<KnownKids>) -> Result<Provider, SnapshotError> {
     let signing = &config.settings.signing;
     let advertised = signing
         .algorithms
@@ -129,41 +139,83 @@ pub(crate) fn provider(config: &Config) -> Result<Provider, SnapshotError> {
             return Err(SnapshotError::File { key: "signing.scopes_dir", path: signing.scopes_dir.clone(), problem });
         }
         let default_scope = Some(signing.default_scope.clone()).filter(|scope| !scope.is_empty());
-        return Ok(Provider::Scopes(ScopeDirectory::new(signing.scopes_dir.clone(), default_scope)));
+        let directory = ScopeDirectory::new(signing.scopes_dir.clone(), default_scope, known.clone());
+        return Ok(Provider::Scopes(directory));
     }
-    if signing.key_file.as_os_str().is_empty() {
+    let keys = fixed_keys(signing, advertised)?;
+    if let Some(kid) = known.changed(None, &keys) {
+        let problem = format!(
+            "the key id {kid:?} stands for another key than it did before in this process, and receivers may hold the old \
+             one; give the new key a new key id"
+        );
+        return Err(setting(if signing.keys.is_empty() { "signing.key_file" } else { "signing.keys" }, problem));
+    }
+    Ok(Provider::Fixed { keys, advertised })
+}
+
+/// The one key of `signing.key_file`, or those of `signing.keys` with their windows.
+fn fixed_keys(signing: &Signing, advertised: Algorithms) -> Result<SigningKeys, SnapshotError> {
+    const SINGLE: KeyNames =
+        KeyNames { file: "signing.key_file", kid: "signing.key_id", passphrase: "signing.passphrase_file" };
+    const LISTED: KeyNames = KeyNames { file: "signing.keys", kid: "signing.keys", passphrase: "signing.keys" };
+    if !signing.key_file.as_os_str().is_empty() {
+        let file = SigningKeyFile {
+            key_file: signing.key_file.clone(),
+            key_id: signing.key_id.clone(),
+            passphrase_file: signing.passphrase_file.clone(),
+            ..SigningKeyFile::default()
+        };
+        return fixed_key(&file, &SINGLE, advertised).map(SigningKeys::single);
+    }
+    if signing.keys.is_empty() {
         let problem = "no signing key is set; name a private key file (make one: outboxd keygen ed25519), or set \
-                       signing.scopes_dir";
+                       signing.keys or signing.scopes_dir";
         return Err(setting("signing.key_file", problem.into()));
     }
-    let key = fixed_key(signing)?;
-    if !advertised.contains(key.algorithm()) {
-        let problem = format!("the key is {}, which signing.algorithms does not name", key.algorithm());
-        return Err(setting("signing.key_file", problem));
+    let mut keys = Vec::new();
+    for file in &signing.keys {
+        let key = Arc::new(fixed_key(file, &LISTED, advertised)?);
+        keys.push(TimedKey { key, window: Window { not_before: file.not_before, not_after: file.not_after } });
     }
-    Ok(Provider::Fixed { key: Arc::new(key), advertised })
+    SigningKeys::new(keys).map_err(|error| setting("signing.keys", error.to_string()))
+}
+
+/// From when on no fixed key signs any more, if nothing is done. Scopes are told of by whoever asks for them.
+fn signing_end(provider: &Provider, now: SystemTime) -> Vec<Dated> {
+    let end = provider.fixed().map(|keys| keys.covered_until(now));
+    let dated = end.map(|end| Dated {
+        kind: Expiring::SigningKey,
+        name: "signing.keys: the last window".into(),
+        not_after: end.map(|end| end.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())),
+    });
+    dated.into_iter().collect()
+}
+
+/// What the settings of a key are called.
+struct KeyNames {
+    file: &'static str,
+    kid: &'static str,
+    passphrase: &'static str,
 }
 
 /// A private JWK carries its own key id; a PEM needs one beside it.
-fn fixed_key(signing: &Signing) -> Result<SigningKey, SnapshotError> {
-    let bytes = secret_file("signing.key_file", &signing.key_file)?;
-    let is_jwk = bytes.expose().trim_ascii_start().starts_with(b"{");
-    if !is_jwk && signing.key_id.is_empty() {
-        let problem = "is empty; a PEM key needs the key id under which its public half is published".into();
-        return Err(setting("signing.key_id", problem));
-    }
-    let key = match is_jwk {
-        true => SigningKey::from_jwk(bytes.expose()),
-        false => SigningKey::from_pem(bytes.expose(), &signing.key_id, None),
+fn fixed_key(file: &SigningKeyFile, names: &KeyNames, advertised: Algorithms) -> Result<SigningKey, SnapshotError> {
+    let content = secret_file(names.file, &file.key_file)?;
+    let passphrase = match file.passphrase_file.as_os_str().is_empty() {
+        true => None,
+        false => Some(passphrase(secret_file(names.passphrase, &file.passphrase_file)?.expose())),
     };
-    let key = key.map_err(|error| SnapshotError::File {
-        key: "signing.key_file",
-        path: signing.key_file.clone(),
-        problem: error.to_string(),
+    let kid = Some(file.key_id.as_str()).filter(|kid| !kid.is_empty());
+    let key = SigningKey::read(content.expose(), kid, passphrase.as_ref().map(Secret::expose));
+    let key = key.map_err(|error| match error {
+        KeyError::KidMissing | KeyError::KidDiffers | KeyError::Kid if names.kid != names.file => {
+            setting(names.kid, error.to_string())
+        }
+        error => SnapshotError::File { key: names.file, path: file.key_file.clone(), problem: error.to_string() },
     })?;
-    if is_jwk && !signing.key_id.is_empty() && signing.key_id != key.kid() {
-        let problem = format!("is {:?}, but the JWK's kid is {:?}; leave it empty", signing.key_id, key.kid());
-        return Err(setting("signing.key_id", problem));
+    if !advertised.contains(key.algorithm()) {
+        let problem = format!("the key is {}, which signing.algorithms does not name", key.algorithm());
+        return Err(SnapshotError::File { key: names.file, path: file.key_file.clone(), problem });
     }
     Ok(key)
 }

@@ -21,8 +21,9 @@ use tokio::sync::Notify;
 use crate::config::{Config, ConfigError, ProfileName};
 use crate::deliver::Phases;
 use crate::store::{Inbox, Store};
+use crate::telemetry::metrics;
 pub(crate) use forward::Forwarder;
-use server::{Arrival, Body};
+use server::{Application, Arrival, Body, Event};
 pub(crate) use terminal::Worker;
 
 pub(crate) type Reply = http::Response<Full<Bytes>>;
@@ -94,14 +95,6 @@ impl Profile {
         }
     }
 
-    /// Answers one request. Whatever goes wrong is an answer too.
-    pub(crate) async fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> Reply {
-        match self {
-            Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
-            Profile::Webhook(webhook) => webhook.answer(head, body).await,
-        }
-    }
-
     /// Where what is received is kept.
     pub(crate) fn inbox(&self) -> Inbox {
         match self {
@@ -138,6 +131,24 @@ fn aimed_at(origin: &str, head: &Parts) -> String {
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
+}
+
+impl Application for Profile {
+    async fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> Reply {
+        match self {
+            Profile::Terminal(terminal) => terminal.answer(head, arrival, body).await,
+            Profile::Webhook(webhook) => webhook.answer(head, body).await,
+        }
+    }
+
+    fn observe(&self, event: Event) {
+        match event {
+            Event::Connections(count) => metrics::receive_connections(count),
+            Event::MadeRoom => metrics::receive_made_room(),
+            Event::TurnedAway => metrics::receive_turned_away(),
+            Event::Answered { status, took } => metrics::receive_answered(status, took),
+        }
+    }
 }
 
 #[cfg(test)]

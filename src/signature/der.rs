@@ -45,6 +45,15 @@ pub(super) fn pkcs8(der: &[u8]) -> Result<RawKey<'_>, KeyError> {
     }
 }
 
+/// The parts of an `EncryptedPrivateKeyInfo`: the algorithm identifier with its own head, and the ciphertext.
+pub(super) fn encrypted_pkcs8(der: &[u8]) -> Result<(&[u8], &[u8]), KeyError> {
+    let mut body = whole(der, SEQUENCE)?;
+    let all = body;
+    take(&mut body, SEQUENCE)?;
+    let algorithm = &all[..all.len() - body.len()];
+    Ok((algorithm, whole(body, OCTET_STRING)?))
+}
+
 /// An `EC PRIVATE KEY` file must name its curve itself.
 pub(super) fn sec1(der: &[u8]) -> Result<RawKey<'_>, KeyError> {
     ec_private_key(der, false)

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::algorithm::Algorithm;
 use super::der::{self, RawKey};
+use super::encrypted;
 use super::jwk::{PrivateJwk, PublicKey, Purpose, coordinate};
 use super::pem::{self, Block};
 
@@ -28,8 +29,25 @@ enum Pair {
 pub(crate) enum KeyError {
     #[error("it holds no PEM private key (PKCS#8 `PRIVATE KEY` or SEC1 `EC PRIVATE KEY`)")]
     Pem,
-    #[error("the private key is encrypted; store it decrypted in a file that only the daemon can read")]
+    #[error("the private key is encrypted, and no file with its passphrase is named (passphrase_file)")]
     Encrypted,
+    #[error("the passphrase does not open the private key")]
+    Passphrase,
+    #[error("a passphrase is given for a private key that is not encrypted")]
+    NotEncrypted,
+    #[error(
+        "the private key is encrypted the old way of PEM (Proc-Type); `openssl pkcs8 -topk8 -in FILE` writes it as PKCS#8"
+    )]
+    LegacyEncryption,
+    #[error(
+        "the private key is encrypted by a scheme that is not taken; taken are PBES2 with PBKDF2 (HMAC-SHA-2) or scrypt, \
+         and AES: `openssl pkcs8 -topk8 -v2 aes-256-cbc -in FILE` writes it"
+    )]
+    EncryptionUnsupported,
+    #[error(
+        "opening the private key would take more work than any honest file asks for (PBKDF2 iterations or scrypt cost)"
+    )]
+    EncryptionCost,
     #[error("the private key is not well-formed DER")]
     Der,
     #[error("the private key is neither Ed25519 nor EC P-256")]
@@ -48,27 +66,58 @@ pub(crate) enum KeyError {
     Inconsistent,
     #[error("the key id is empty or has a character outside printable ASCII")]
     Kid,
+    #[error("a PEM key needs the key id under which its public half is published")]
+    KidMissing,
+    #[error("the JWK's own kid is another; leave the key id empty")]
+    KidDiffers,
     #[error("the system's random generator failed")]
     Random,
 }
 
 impl SigningKey {
+    /// What a key file holds: a private JWK, which names itself, or a PEM, which `kid` names and `passphrase` opens if it
+    /// is encrypted.
+    pub(crate) fn read(content: &[u8], kid: Option<&str>, passphrase: Option<&[u8]>) -> Result<Self, KeyError> {
+        if !content.trim_ascii_start().starts_with(b"{") {
+            return SigningKey::from_block(&pem::read(content)?, kid.ok_or(KeyError::KidMissing)?, passphrase);
+        }
+        if passphrase.is_some() {
+            return Err(KeyError::NotEncrypted);
+        }
+        let key = SigningKey::from_jwk(content)?;
+        if kid.is_some_and(|kid| kid != key.kid) { Err(KeyError::KidDiffers) } else { Ok(key) }
+    }
+
     /// `expected`, where given, must be the algorithm of the key that is found.
     pub(crate) fn from_pem(pem: &[u8], kid: &str, expected: Option<Algorithm>) -> Result<Self, KeyError> {
-        let block = pem::read(pem)?;
-        let raw = match &block {
-            Block::Pkcs8(der) => der::pkcs8(der)?,
-            Block::Sec1(der) => der::sec1(der)?,
+        let key = SigningKey::from_block(&pem::read(pem)?, kid, None)?;
+        match expected {
+            Some(expected) if expected != key.algorithm() => Err(KeyError::AlgorithmMismatch),
+            _ => Ok(key),
+        }
+    }
+
+    fn from_block(block: &Block, kid: &str, passphrase: Option<&[u8]>) -> Result<Self, KeyError> {
+        let opened;
+        let raw = match (block, passphrase) {
+            (Block::Pkcs8(der), None) => der::pkcs8(der)?,
+            (Block::Sec1(der), None) => der::sec1(der)?,
+            (Block::Pkcs8(_) | Block::Sec1(_), Some(_)) => return Err(KeyError::NotEncrypted),
+            (Block::EncryptedPkcs8(_), None) => return Err(KeyError::Encrypted),
+            (Block::EncryptedPkcs8(der), Some(passphrase)) => {
+                opened = encrypted::open(der, passphrase)?;
+                // One wrong passphrase in 256 leaves bytes that look padded; they are still no key.
+                der::pkcs8(&opened).map_err(|error| match error {
+                    KeyError::Der => KeyError::Passphrase,
+                    other => other,
+                })?
+            }
         };
         let pair = match raw {
             RawKey::Ed25519 { seed } => ed25519(seed, None)?,
             RawKey::P256 { scalar, point } => p256(scalar, point)?,
         };
-        let key = SigningKey::new(kid.to_owned(), Purpose::WebhookSigning, pair)?;
-        match expected {
-            Some(expected) if expected != key.algorithm() => Err(KeyError::AlgorithmMismatch),
-            _ => Ok(key),
-        }
+        SigningKey::new(kid.to_owned(), Purpose::WebhookSigning, pair)
     }
 
     pub(crate) fn from_jwk(json: &[u8]) -> Result<Self, KeyError> {
@@ -141,6 +190,11 @@ impl SigningKey {
             Pair::Ed25519(_) => Algorithm::Ed25519,
             Pair::P256(_) => Algorithm::EcdsaP256Sha256,
         }
+    }
+
+    /// The RFC 7638 thumbprint of the public half: equal for equal keys, whatever their names.
+    pub(crate) fn thumbprint(&self) -> String {
+        self.public().thumbprint()
     }
 
     /// The public half as a receiver's key set holds it.

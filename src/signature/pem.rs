@@ -8,6 +8,7 @@ use super::key::KeyError;
 
 pub(super) enum Block {
     Pkcs8(Zeroizing<Vec<u8>>),
+    EncryptedPkcs8(Zeroizing<Vec<u8>>),
     Sec1(Zeroizing<Vec<u8>>),
 }
 
@@ -22,7 +23,7 @@ pub(super) fn read(pem: &[u8]) -> Result<Block, KeyError> {
         match label {
             "PRIVATE KEY" => return Ok(Block::Pkcs8(body(&mut lines)?)),
             "EC PRIVATE KEY" => return Ok(Block::Sec1(body(&mut lines)?)),
-            "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Encrypted),
+            "ENCRYPTED PRIVATE KEY" => return Ok(Block::EncryptedPkcs8(body(&mut lines)?)),
             "OPENSSH PRIVATE KEY" | "RSA PRIVATE KEY" | "DSA PRIVATE KEY" => return Err(KeyError::Unsupported),
             _ => {}
         }
@@ -40,7 +41,7 @@ fn body<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Zeroizing<Vec<u
             return Ok(der);
         }
         if line.starts_with("Proc-Type:") {
-            return Err(KeyError::Encrypted);
+            return Err(KeyError::LegacyEncryption);
         }
         // No key of this profile comes near it, and a buffer that never grows leaves no copy behind.
         if encoded.len() + line.len() > encoded.capacity() {

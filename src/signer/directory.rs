@@ -4,38 +4,60 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use ring::digest::{Context, SHA256};
 use serde::Deserialize;
-use zeroize::Zeroizing;
+use tokio::sync::Notify;
 
 use super::identity::IdentityFiles;
-use super::{ResolveError, Signer, scope};
-use crate::certificate::CertificateFault;
+use super::keys::{KeysError, SigningKeys, TimedKey};
+use super::known::KnownKids;
+use super::source::{KeyEntry, KeySource};
+use super::{ResolveError, Roster, Signer, scope};
+use crate::certificate::{CertificateFault, ClientIdentity};
 use crate::secret::{SecretFileError, read_secret_file};
-use crate::signature::{Algorithms, KeyError, PrivateJwk, SigningKey};
+use crate::signature::{Algorithms, KeyError, PrivateJwk};
 
 /// Enough for any working set; a fuller memory is emptied, which costs one parse per scope.
-const MAX_REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 20_000;
+/// A directory with more files is not listed to its end.
+const MAX_LISTED: usize = MAX_REMEMBERED;
 
+#[derive(Clone)]
 pub(crate) struct ScopeDirectory {
     dir: Arc<Path>,
     default_scope: Option<String>,
-    /// Keys by scope, each with the hash of the bytes it was made from: parsing costs more than reading and hashing.
-    remembered: Arc<Mutex<HashMap<String, Remembered>>>,
+    memory: Arc<Memory>,
+    known: Arc<KnownKids>,
+    /// Told when a key was read that was not known before.
+    news: Arc<Notify>,
+}
+
+/// Keys by scope, each with the hash of the bytes that it was made from: parsing costs more than reading and hashing.
+#[derive(Default)]
+struct Memory {
+    remembered: Mutex<HashMap<String, Remembered>>,
+    /// Held while bytes are parsed, so that a passphrase is worked through once and not by every attempt that waits for it.
+    parsing: Mutex<()>,
 }
 
 struct Remembered {
     hash: [u8; 32],
-    found: Found,
+    parsed: Result<Found, ScopeFault>,
 }
 
-type Found = (Signer, Algorithms);
+#[derive(Clone)]
+struct Found {
+    keys: SigningKeys,
+    advertised: Algorithms,
+    identity: Option<Arc<ClientIdentity>>,
+}
 
 /// What is wrong with the files of a scope. None of it quotes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ScopeFault {
-    #[error("the directory of scopes is not there")]
+    #[error("the directory of scopes is not there, or may not be read")]
     NoDirectory,
     #[error("scope file: {0}")]
     File(SecretFileError),
@@ -43,12 +65,25 @@ pub(crate) enum ScopeFault {
     Malformed,
     #[error("the scope file is about another scope")]
     OtherScope,
-    #[error("the scope file must have either `jwk`, or `key_file` with `key_id`, and a non-empty `algorithms`")]
+    #[error(
+        "the scope file must have a non-empty `algorithms` and either `keys`, or `jwk`, or `key_file` with `key_id`; so must \
+         each of its `keys`"
+    )]
     Incomplete,
     #[error("key file: {0}")]
     KeyFile(SecretFileError),
+    #[error("passphrase file: {0}")]
+    PassphraseFile(SecretFileError),
     #[error("signing key: {0}")]
     Key(KeyError),
+    #[error("signing keys: {0}")]
+    Keys(KeysError),
+    #[error(
+        "a key id stands for another key than before, and receivers may hold the old one; give the new key a new key id"
+    )]
+    KeyChanged,
+    #[error("the directory has more than {MAX_LISTED} files; the others are not listed")]
+    Crowded,
     #[error("the scope file must have both `client_cert_file` and `client_key_file`, or neither")]
     HalfIdentity,
     #[error("client certificate file: it cannot be read ({0})")]
@@ -68,9 +103,11 @@ pub(crate) enum ScopeFault {
 struct ScopeFile {
     scope: String,
     algorithms: Option<Algorithms>,
+    keys: Option<Vec<KeyEntry>>,
     jwk: Option<PrivateJwk>,
     key_file: Option<PathBuf>,
     key_id: Option<String>,
+    passphrase_file: Option<PathBuf>,
     client_cert_file: Option<PathBuf>,
     client_key_file: Option<PathBuf>,
     #[serde(default)]
@@ -78,8 +115,9 @@ struct ScopeFile {
 }
 
 impl ScopeDirectory {
-    pub(crate) fn new(dir: impl Into<PathBuf>, default_scope: Option<String>) -> Self {
-        ScopeDirectory { dir: dir.into().into(), default_scope, remembered: Arc::default() }
+    /// `known` outlives the directory, so that a reload forgets no key id.
+    pub(crate) fn new(dir: impl Into<PathBuf>, default_scope: Option<String>, known: Arc<KnownKids>) -> Self {
+        ScopeDirectory { dir: dir.into().into(), default_scope, memory: Arc::default(), known, news: Arc::default() }
     }
 
     /// Whether rows without a scope are signed.
@@ -87,81 +125,156 @@ impl ScopeDirectory {
         self.default_scope.is_some()
     }
 
-    pub(super) async fn resolve(&self, scope: Option<&str>) -> Result<Found, ResolveError> {
+    /// Resolves when a key was read that was not known before, once for each wait.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    pub(super) async fn resolve(&self, scope: Option<&str>) -> Result<(Signer, Algorithms), ResolveError> {
         let scope = scope.or(self.default_scope.as_deref()).ok_or(ResolveError::ScopeRequired)?;
         if !scope::is_scope(scope) {
             return Err(ResolveError::ScopeMalformed);
         }
-        let (dir, scope) = (Arc::clone(&self.dir), scope.to_owned());
-        let remembered = Arc::clone(&self.remembered);
+        let (directory, scope) = (self.clone(), scope.to_owned());
         // One hop to a thread that may block, where tokio::fs would take one for each of its calls.
-        tokio::task::spawn_blocking(move || read(&dir, scope, &remembered))
+        let found = tokio::task::spawn_blocking(move || directory.read(&scope))
             .await
-            .unwrap_or(Err(ResolveError::Unavailable(ScopeFault::Abandoned)))
+            .unwrap_or(Err(ResolveError::Unavailable(ScopeFault::Abandoned)))?;
+        let key = found.keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
+        Ok((Signer { key: key.clone(), identity: found.identity.clone() }, found.advertised))
+    }
+
+    fn read(&self, scope: &str) -> Result<Found, ResolveError> {
+        match read_secret_file(&self.dir.join(scope::file_name(scope))) {
+            Ok(content) => self.judge(&content, |found| found == scope).map(|(_, found)| found),
+            // An unmounted directory has no scopes at all, which must not look like scopes that nobody knows.
+            Err(SecretFileError::Unreadable(ErrorKind::NotFound)) if self.dir.is_dir() => Err(ResolveError::Unknown),
+            Err(SecretFileError::Unreadable(ErrorKind::NotFound)) => {
+                Err(ResolveError::Unavailable(ScopeFault::NoDirectory))
+            }
+            Err(fault) => Err(ResolveError::Unavailable(ScopeFault::File(fault))),
+        }
+    }
+
+    /// The scope that a file's content is about, which must be `expected`, and its keys.
+    fn judge(&self, content: &[u8], expected: impl Fn(&str) -> bool) -> Result<(String, Found), ResolveError> {
+        // serde's message may quote the text, so it is dropped.
+        let file: ScopeFile =
+            serde_json::from_slice(content).map_err(|_| ResolveError::Unavailable(ScopeFault::Malformed))?;
+        if !expected(&file.scope) {
+            return Err(ResolveError::Unavailable(ScopeFault::OtherScope));
+        }
+        if file.decommissioned {
+            return Err(ResolveError::Decommissioned);
+        }
+        let scope = file.scope.clone();
+        let found = Source::of(file, &self.dir).and_then(|source| self.parse(&scope, source, content));
+        Ok((scope, found.map_err(ResolveError::Unavailable)?))
+    }
+
+    fn parse(&self, scope: &str, source: Source, content: &[u8]) -> Result<Found, ScopeFault> {
+        let hash = source.hash(content);
+        if let Some(parsed) = self.memory.recall(scope, hash) {
+            return parsed;
+        }
+        // A panic while it is held leaves nothing half-done.
+        let _parsing = self.memory.parsing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parsed) = self.memory.recall(scope, hash) {
+            return parsed;
+        }
+        let parsed = source.parse().and_then(|found| match self.known.changed(Some(scope), &found.keys) {
+            Some(_) => Err(ScopeFault::KeyChanged),
+            None => Ok(found),
+        });
+        if let Ok(found) = &parsed
+            && self.known.remember(Some(scope), &found.keys)
+        {
+            self.news.notify_one();
+        }
+        // Once for these bytes: attempts that find them again only wait.
+        if let Err(fault) = &parsed {
+            tracing::warn!(scope, %fault, "a signing scope cannot sign; its rows wait");
+        }
+        self.memory.remember(scope, Remembered { hash, parsed: parsed.clone() });
+        parsed
+    }
+
+    /// Every scope that has a file, with its keys or what is wrong with it.
+    pub(super) async fn roster(&self) -> Roster {
+        let directory = self.clone();
+        tokio::task::spawn_blocking(move || directory.list()).await.unwrap_or_default()
+    }
+
+    fn list(&self) -> Roster {
+        let mut roster = Roster::default();
+        let Ok(entries) = std::fs::read_dir(&self.dir) else {
+            roster.faults.push((self.dir.display().to_string(), ResolveError::Unavailable(ScopeFault::NoDirectory)));
+            return roster;
+        };
+        for (nth, entry) in entries.filter_map(Result::ok).enumerate() {
+            if nth == MAX_LISTED {
+                roster.faults.push((self.dir.display().to_string(), ResolveError::Unavailable(ScopeFault::Crowded)));
+                break;
+            }
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if !name.ends_with(".json") {
+                continue;
+            }
+            let judged = match read_secret_file(&entry.path()) {
+                Ok(content) => self.judge(&content, |scope| scope::is_scope(scope) && scope::file_name(scope) == name),
+                Err(fault) => Err(ResolveError::Unavailable(ScopeFault::File(fault))),
+            };
+            match judged {
+                Ok((scope, found)) => roster.signers.push((Some(scope), found.keys)),
+                Err(ResolveError::Decommissioned) => {}
+                Err(error) => roster.faults.push((name, error)),
+            }
+        }
+        roster.signers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        roster.faults.sort_by(|(one, _), (other, _)| one.cmp(other));
+        roster
     }
 }
 
-fn read(dir: &Path, scope: String, remembered: &Mutex<HashMap<String, Remembered>>) -> Result<Found, ResolveError> {
-    let unavailable = ResolveError::Unavailable;
-    let content = match read_secret_file(&dir.join(scope::file_name(&scope))) {
-        Ok(content) => content,
-        // An unmounted directory has no scopes at all, which must not look like scopes that nobody knows.
-        Err(SecretFileError::Unreadable(ErrorKind::NotFound)) if dir.is_dir() => return Err(ResolveError::Unknown),
-        Err(SecretFileError::Unreadable(ErrorKind::NotFound)) => return Err(unavailable(ScopeFault::NoDirectory)),
-        Err(fault) => return Err(unavailable(ScopeFault::File(fault))),
-    };
-    // serde's message may quote the text, so it is dropped.
-    let file: ScopeFile = serde_json::from_slice(&content).map_err(|_| unavailable(ScopeFault::Malformed))?;
-    if file.scope != scope {
-        return Err(unavailable(ScopeFault::OtherScope));
+impl Memory {
+    fn recall(&self, scope: &str, hash: [u8; 32]) -> Option<Result<Found, ScopeFault>> {
+        self.lock().get(scope).filter(|known| known.hash == hash).map(|known| known.parsed.clone())
     }
-    if file.decommissioned {
-        return Err(ResolveError::Decommissioned);
-    }
-    let (source, algorithms) = Source::of(file, dir).map_err(unavailable)?;
-    let hash = source.hash(&content);
-    if let Some(known) = lock(remembered).get(&scope).filter(|known| known.hash == hash) {
-        return Ok(known.found.clone());
-    }
-    let found = (source.signer().map_err(unavailable)?, algorithms);
-    // Two attempts may both parse and insert: what they insert is the same, or the later bytes win at the next read.
-    let mut remembered = lock(remembered);
-    if remembered.len() >= MAX_REMEMBERED {
-        remembered.clear();
-    }
-    remembered.insert(scope, Remembered { hash, found: found.clone() });
-    Ok(found)
-}
 
-fn lock(remembered: &Mutex<HashMap<String, Remembered>>) -> MutexGuard<'_, HashMap<String, Remembered>> {
-    // A panic while the lock is held cannot leave the map half-written.
-    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remember(&self, scope: &str, parsed: Remembered) {
+        let mut remembered = self.lock();
+        if remembered.len() >= MAX_REMEMBERED {
+            remembered.clear();
+        }
+        remembered.insert(scope.to_owned(), parsed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Remembered>> {
+        // A panic while the lock is held cannot leave the map half-written.
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What the signer of a scope is made of, read but not yet parsed.
 struct Source {
-    key: KeySource,
+    keys: Vec<KeySource>,
+    advertised: Algorithms,
     identity: Option<IdentityFiles>,
 }
 
-enum KeySource {
-    Jwk(PrivateJwk),
-    Pem { pem: Zeroizing<Vec<u8>>, kid: String },
-}
-
 impl Source {
-    fn of(file: ScopeFile, dir: &Path) -> Result<(Self, Algorithms), ScopeFault> {
-        let algorithms = file.algorithms.filter(|set| !set.is_empty()).ok_or(ScopeFault::Incomplete)?;
-        let key = match (file.jwk, file.key_file, file.key_id) {
-            (Some(jwk), None, None) => KeySource::Jwk(jwk),
-            (None, Some(path), Some(kid)) => {
-                let pem = read_secret_file(&dir.join(path)).map_err(ScopeFault::KeyFile)?;
-                KeySource::Pem { pem, kid }
-            }
-            _ => return Err(ScopeFault::Incomplete),
+    fn of(file: ScopeFile, dir: &Path) -> Result<Source, ScopeFault> {
+        let advertised = file.algorithms.filter(|set| !set.is_empty()).ok_or(ScopeFault::Incomplete)?;
+        let alone =
+            [file.jwk.is_some(), file.key_file.is_some(), file.key_id.is_some(), file.passphrase_file.is_some()];
+        let entries = match file.keys {
+            Some(_) if alone.contains(&true) => return Err(ScopeFault::Incomplete),
+            Some(entries) => entries,
+            None => vec![KeyEntry::lasting(file.jwk, file.key_file, file.key_id, file.passphrase_file)],
         };
+        let keys = entries.into_iter().map(|entry| entry.read(dir)).collect::<Result<_, _>>()?;
         let identity = IdentityFiles::read(file.client_cert_file, file.client_key_file, dir)?;
-        Ok((Source { key, identity }, algorithms))
+        Ok(Source { keys, advertised, identity })
     }
 
     /// Over everything that the signer is made of: the scope file, and the files that it names.
@@ -169,9 +282,8 @@ impl Source {
         let mut context = Context::new(&SHA256);
         context.update(&scope_file.len().to_be_bytes());
         context.update(scope_file);
-        if let KeySource::Pem { pem, .. } = &self.key {
-            context.update(&pem.len().to_be_bytes());
-            context.update(pem);
+        for key in &self.keys {
+            key.hash_into(&mut context);
         }
         if let Some(identity) = &self.identity {
             identity.hash_into(&mut context);
@@ -181,13 +293,10 @@ impl Source {
         hash
     }
 
-    fn signer(self) -> Result<Signer, ScopeFault> {
-        let key = match self.key {
-            KeySource::Jwk(jwk) => SigningKey::from_private_jwk(jwk),
-            KeySource::Pem { pem, kid } => SigningKey::from_pem(&pem, &kid, None),
-        };
-        let key = Arc::new(key.map_err(ScopeFault::Key)?);
+    fn parse(self) -> Result<Found, ScopeFault> {
+        let keys = self.keys.into_iter().map(KeySource::parse).collect::<Result<Vec<TimedKey>, _>>();
+        let keys = SigningKeys::new(keys.map_err(ScopeFault::Key)?).map_err(ScopeFault::Keys)?;
         let identity = self.identity.map(|files| files.identity()).transpose()?;
-        Ok(Signer { key, identity })
+        Ok(Found { keys, advertised: self.advertised, identity })
     }
 }

@@ -3,15 +3,23 @@
 
 mod directory;
 mod identity;
+mod keys;
+mod known;
 mod scope;
+mod source;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
 pub(crate) use identity::client_certificates;
+#[cfg(test)]
+pub(crate) use keys::PUBLISHED_AFTER;
+pub(crate) use keys::{SigningKeys, TimedKey, Window};
+pub(crate) use known::KnownKids;
 pub(crate) use scope::is_scope;
 
 /// Who a row is signed by at this moment, and who that is to a receiver that asks for a certificate.
@@ -23,9 +31,9 @@ pub(crate) struct Signer {
 }
 
 pub(crate) enum Provider {
-    /// One key for every row; a row that names a scope was meant for another daemon.
+    /// The same keys for every row; a row that names a scope was meant for another daemon.
     Fixed {
-        key: Arc<SigningKey>,
+        keys: SigningKeys,
         advertised: Algorithms,
     },
     Scopes(ScopeDirectory),
@@ -42,6 +50,8 @@ pub(crate) enum ResolveError {
     Unavailable(ScopeFault),
     #[error("the key's algorithm is not among those that are advertised")]
     AlgorithmNotAdvertised,
+    #[error("no key of the signer may sign at this moment (not_before, not_after)")]
+    OutsideWindows,
     #[error("the row names no signing scope and no default scope is configured")]
     ScopeRequired,
     #[error("the row names a signing scope and one fixed key is configured")]
@@ -50,11 +60,31 @@ pub(crate) enum ResolveError {
     ScopeMalformed,
 }
 
+/// Whom we sign for, with the keys of each, and what keeps others from being in the list.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    /// The fixed keys have no scope.
+    pub(crate) signers: Vec<(Option<String>, SigningKeys)>,
+    /// By the file or row that is at fault.
+    pub(crate) faults: Vec<(String, ResolveError)>,
+}
+
+impl Roster {
+    /// Whether what is at fault may be this scope's: then it is not known that it has no keys.
+    pub(crate) fn is_in_doubt(&self, scope: &str) -> bool {
+        let file = scope::file_name(scope);
+        let anybody = ResolveError::Unavailable(ScopeFault::NoDirectory);
+        self.faults.iter().any(|(name, fault)| *name == file || *fault == anybody)
+    }
+}
+
 impl Provider {
     /// The ids of the keys that are held; by scope, what is held is known only scope by scope.
     pub(crate) fn kids(&self) -> Vec<String> {
         match self {
-            Provider::Fixed { key, .. } => vec![key.kid().to_owned()],
+            Provider::Fixed { keys, .. } => {
+                keys.newest_first().iter().map(|timed| timed.key.kid().to_owned()).collect()
+            }
             Provider::Scopes(_) => Vec::new(),
         }
     }
@@ -63,7 +93,8 @@ impl Provider {
     pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
         let (signer, advertised) = match (self, scope) {
             (Provider::Fixed { .. }, Some(_)) => return Err(ResolveError::ScopeUnexpected),
-            (Provider::Fixed { key, advertised }, None) => {
+            (Provider::Fixed { keys, advertised }, None) => {
+                let key = keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
                 (Signer { key: Arc::clone(key), identity: None }, *advertised)
             }
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
@@ -71,6 +102,30 @@ impl Provider {
         match advertised.contains(signer.key.algorithm()) {
             true => Ok(signer),
             false => Err(ResolveError::AlgorithmNotAdvertised),
+        }
+    }
+
+    /// The keys that sign every row, where they do not depend on it.
+    pub(crate) fn fixed(&self) -> Option<&SigningKeys> {
+        match self {
+            Provider::Fixed { keys, .. } => Some(keys),
+            Provider::Scopes(_) => None,
+        }
+    }
+
+    /// Everybody whom we sign for now.
+    pub(crate) async fn roster(&self) -> Roster {
+        match self {
+            Provider::Fixed { keys, .. } => Roster { signers: vec![(None, keys.clone())], faults: Vec::new() },
+            Provider::Scopes(directory) => directory.roster().await,
+        }
+    }
+
+    /// Resolves when the roster may have changed before anybody looked; never where it cannot.
+    pub(crate) async fn news(&self) {
+        match self {
+            Provider::Fixed { .. } => std::future::pending().await,
+            Provider::Scopes(directory) => directory.news().await,
         }
     }
 }

@@ -16,7 +16,6 @@ pub(crate) enum Expiring {
     ClientCertificate,
     DatabaseCa,
     ReceiveCertificate,
-    #[expect(dead_code, reason = "signing keys have no end yet")]
     SigningKey,
 }
 

@@ -1,13 +1,13 @@
 //! What /livez and /readyz answer from: heartbeats of the loops, and the conditions that make us unready.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// How long after the last unopenable row the readiness page mentions it.
+/// How long after it was last seen the readiness page mentions what is worth a warning.
 const WARNING_LASTS: Duration = Duration::from_secs(15 * 60);
 
 /// The loops that must make progress for the process to count as alive.
@@ -55,6 +55,28 @@ impl Condition {
     }
 }
 
+/// What is worth a word on the readiness page, but no reason to be taken out of service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Warning {
+    /// A row came that no held key opens.
+    Unopenable,
+    /// A moment came at which no key may sign.
+    NoSigningKey,
+}
+
+impl Warning {
+    const ALL: [Warning; 2] = [Warning::Unopenable, Warning::NoSigningKey];
+
+    fn text(self) -> &'static str {
+        match self {
+            Warning::Unopenable => "a row came that no held key opens; is an envelope key missing here?",
+            Warning::NoSigningKey => {
+                "there was no signing key whose window (not_before, not_after) holds; rows wait for one"
+            }
+        }
+    }
+}
+
 pub(crate) struct Health {
     started: Instant,
     silence: Duration,
@@ -62,8 +84,8 @@ pub(crate) struct Health {
     beats: [AtomicU64; Loop::ALL.len()],
     faults: Mutex<BTreeMap<Condition, String>>,
     changed: Notify,
-    /// When a row last came that no held key opens.
-    unopenable: Mutex<Option<Instant>>,
+    /// When each was last seen.
+    warnings: [Mutex<Option<Instant>>; Warning::ALL.len()],
 }
 
 impl Health {
@@ -78,7 +100,7 @@ impl Health {
             beats: Default::default(),
             faults: Mutex::new(faults),
             changed: Notify::new(),
-            unopenable: Mutex::default(),
+            warnings: Default::default(),
         }
     }
 
@@ -126,23 +148,23 @@ impl Health {
         if stuck.is_empty() { Ok("ok\n".into()) } else { Err(format!("no progress: {}\n", stuck.join(", "))) }
     }
 
-    /// A row came that no held key opens: worth a word on the readiness page, but no reason to be taken out of service.
-    pub(crate) fn saw_unopenable(&self) {
-        *self.unopenable.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
+    pub(crate) fn saw(&self, warning: Warning) {
+        *self.warning(warning) = Some(Instant::now());
+    }
+
+    fn warning(&self, warning: Warning) -> MutexGuard<'_, Option<Instant>> {
+        self.warnings[warning as usize].lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// `Ok` may hold a warning; `Err` has one line for each condition that is not met.
     pub(crate) fn ready(&self) -> Result<String, String> {
         let faults = self.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if faults.is_empty() {
-            let seen = *self.unopenable.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            return Ok(match seen.filter(|at| at.elapsed() < WARNING_LASTS) {
-                None => "ok\n".into(),
-                Some(at) => format!(
-                    "ok\nwarning: {} s ago a row came that no held key opens; is an envelope key missing here?\n",
-                    at.elapsed().as_secs()
-                ),
-            });
+            let recent = |warning: Warning| {
+                let ago = self.warning(warning).map(|at| at.elapsed()).filter(|ago| *ago < WARNING_LASTS)?;
+                Some(format!("warning: {} s ago {}\n", ago.as_secs(), warning.text()))
+            };
+            return Ok(std::iter::once("ok\n".into()).chain(Warning::ALL.into_iter().filter_map(recent)).collect());
         }
         Err(faults.iter().map(|(condition, fault)| format!("{}: {fault}\n", condition.name())).collect())
     }
@@ -186,7 +208,10 @@ mod tests {
         health.set(Condition::Database, None);
         health.set(Condition::Schema, None);
         assert_eq!(health.ready().unwrap(), "ok\n");
-        health.saw_unopenable();
+        health.saw(Warning::Unopenable);
         assert!(health.ready().unwrap().contains("no held key opens"));
+        health.saw(Warning::NoSigningKey);
+        let page = health.ready().unwrap();
+        assert_eq!((page.lines().count(), page.contains("no signing key")), (3, true), "{page}");
     }
 }

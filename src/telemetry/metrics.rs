@@ -42,6 +42,9 @@ const SEALED_ITEMS: &str = "outboxd_sealed_items_total";
 pub(crate) const RECEIVED_WEBHOOKS: &str = "outboxd_received_webhooks_total";
 const INBOX_MESSAGES: &str = "outboxd_inbox_messages";
 const FORWARDED: &str = "outboxd_forwarded_messages_total";
+const JWKS_REQUESTS: &str = "outboxd_jwks_requests_total";
+const JWKS_KEYS: &str = "outboxd_jwks_keys";
+const JWKS_FAULTS: &str = "outboxd_jwks_faults";
 const READY: &str = "outboxd_ready";
 const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
 const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
@@ -116,6 +119,9 @@ fn describe() {
     describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
     describe_gauge!(INBOX_MESSAGES, count, "Messages of the inbox with work left, by state, each counted up to 10000.");
     describe_counter!(FORWARDED, count, "Hand-overs of messages to the host, by result.");
+    describe_counter!(JWKS_REQUESTS, count, "Requests to the JWKS listener, by result.");
+    describe_gauge!(JWKS_KEYS, count, "Keys in the published set of all keys.");
+    describe_gauge!(JWKS_FAULTS, count, "Scopes and key ids that are not published as they should be.");
     describe_gauge!(READY, count, "1 while /readyz is green.");
     describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
@@ -267,6 +273,15 @@ pub(crate) fn sealing_request(result: &'static str) {
 
 pub(crate) fn sealed(kind: &'static str) {
     counter!(SEALED_ITEMS, "kind" => kind).increment(1);
+}
+
+pub(crate) fn jwks_request(result: &'static str) {
+    counter!(JWKS_REQUESTS, "result" => result).increment(1);
+}
+
+pub(crate) fn jwks_published(keys: usize, faults: usize) {
+    gauge!(JWKS_KEYS).set(keys as f64);
+    gauge!(JWKS_FAULTS).set(faults as f64);
 }
 
 pub(crate) fn ready(ready: bool) {

@@ -45,6 +45,11 @@ impl Config {
         self
     }
 
+    pub fn without_extra(mut self) -> Config {
+        self.extra.clear();
+        self
+    }
+
     pub fn environment(mut self, name: &str, value: &str) -> Config {
         self.environment.push((name.into(), value.into()));
         self

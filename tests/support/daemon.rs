@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -59,16 +60,21 @@ impl Daemon {
     pub fn spawn_inside(network: &Namespace, config: &Config) -> Daemon {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", network.path().display())).arg(env!("CARGO_BIN_EXE_outboxd"));
-        Daemon::begin(command, config, &["run"])
+        Daemon::begin(command, config, &config.write(), &["run"])
     }
 
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
-        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, arguments)
+        Daemon::with_file(config, &config.write(), arguments)
     }
 
-    fn begin(mut command: Command, config: &Config, arguments: &[&str]) -> Daemon {
-        command.args(arguments).arg("--config").arg(config.write());
+    /// The same with a configuration file that the test wrote itself.
+    pub fn with_file(config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
+        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, file, arguments)
+    }
+
+    fn begin(mut command: Command, config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
+        command.args(arguments).arg("--config").arg(file);
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
         let mut child = runtime::spawn(&command).expect("the binary and setpriv are there");

@@ -20,6 +20,7 @@ pub mod reference;
 pub mod refusal;
 pub mod runtime;
 pub mod seal;
+pub mod signing;
 pub mod tool;
 pub mod verify;
 pub mod world;

@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last: handshake, HTTP/1.1 or HTTP/2, each request to the profile, the end.
+//! One connection from its first byte to its last: handshake, HTTP/1.1 or HTTP/2, each request to the application, the end.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -21,9 +21,8 @@ use super::crowd::Guest;
 use super::heads::{Follower, Heads, Lengths};
 use super::listener::Stream;
 use super::wire::{Allowance, Wire};
-use super::{Arrival, Server};
+use super::{Application, Arrival, Event, Server};
 use crate::deliver::Phase;
-use crate::telemetry::metrics;
 
 /// All of a request's head. More than any real one; less than what 1,000 attackers could fill memory with.
 const HEAD_BYTES: usize = 64 << 10;
@@ -38,8 +37,8 @@ const RESET_STREAMS: usize = 20;
 /// What a connection may send for one answer, bodies that are read aside: the heads of all streams, twice.
 const ALLOWANCE: u64 = 2 << 20;
 
-struct Service {
-    server: Arc<Server>,
+struct Service<A> {
+    server: Arc<Server<A>>,
     guest: Arc<Guest>,
     allowance: Allowance,
     heads: Heads,
@@ -57,20 +56,20 @@ struct Activity {
 }
 
 /// Ends with the connection: by the peer, by us after the drain, or for another that needs its place.
-pub(super) async fn run(stream: Stream, guest: Guest, server: Arc<Server>) {
+pub(super) async fn run<A: Application>(stream: Stream, guest: Guest, server: Arc<Server<A>>) {
     let guest = Arc::new(guest);
-    metrics::receive_connections(server.crowd.size());
+    server.application.observe(Event::Connections(server.crowd.size()));
     tokio::select! {
         biased;
-        () = guest.asked_to_leave() => metrics::receive_made_room(),
+        () = guest.asked_to_leave() => server.application.observe(Event::MadeRoom),
         () = server.phases.reached(Phase::Cut) => {}
         () = speak(stream, &guest, &server) => {}
     }
     drop(guest);
-    metrics::receive_connections(server.crowd.size());
+    server.application.observe(Event::Connections(server.crowd.size()));
 }
 
-async fn speak(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server>) {
+async fn speak<A: Application>(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server<A>>) {
     let service = Service {
         server: server.clone(),
         guest: guest.clone(),
@@ -83,7 +82,7 @@ async fn speak(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server>) {
     let Some(acceptor) = &server.tls else {
         return http1(stream, service).await;
     };
-    let handshake = tokio::time::timeout(server.limits.head_timeout, acceptor.accept(stream)).await;
+    let handshake = tokio::time::timeout(server.bounds.head_timeout, acceptor.accept(stream)).await;
     let Ok(Ok(stream)) = handshake else { return };
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => http2(stream, service).await,
@@ -91,11 +90,11 @@ async fn speak(stream: Stream, guest: &Arc<Guest>, server: &Arc<Server>) {
     }
 }
 
-async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, service: Service) {
+async fn http1<A: Application, S: AsyncRead + AsyncWrite + Unpin>(stream: S, service: Service<A>) {
     let service = Arc::new(service);
     let follower = Follower::new(service.heads.clone());
     let io = TokioIo::new(Wire::new(stream, service.allowance.clone(), Some(follower)));
-    let (limits, phases) = (service.server.limits.clone(), service.server.phases.clone());
+    let (limits, phases) = (service.server.bounds.clone(), service.server.phases.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
@@ -113,10 +112,10 @@ async fn http1<S: AsyncRead + AsyncWrite + Unpin>(stream: S, service: Service) {
     let _ = connection.await;
 }
 
-async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, service: Service) {
+async fn http2<A: Application, S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, service: Service<A>) {
     let service = Arc::new(service);
     let io = TokioIo::new(Wire::new(stream, service.allowance.clone(), None));
-    let (limits, phases) = (service.server.limits.clone(), service.server.phases.clone());
+    let (limits, phases) = (service.server.bounds.clone(), service.server.phases.clone());
     let served = service.clone();
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -142,7 +141,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, se
     }
 }
 
-impl Service {
+impl<A: Application> Service<A> {
     /// Resolves once there was no request for this long.
     async fn idle(&self, limit: Duration) {
         let mut activity = self.activity.subscribe();
@@ -161,12 +160,12 @@ impl Service {
         self.activity.send_modify(|activity| {
             *activity = Activity { under_way: activity.under_way + 1, since: Instant::now() };
         });
-        UnderWay(self.clone())
+        UnderWay(self.activity.clone())
     }
 
     /// TLS that ended here, or at a proxy that is trusted to say so in the one way we listen to.
     fn arrival(&self, request: &Request<Incoming>, lengths: Lengths) -> Arrival {
-        let trusted = &self.server.trusted;
+        let trusted = &self.server.bounds.trusted_proxies;
         let believed = match self.peer {
             Some(address) => trusted.networks.iter().any(|network| network.contains(&address)),
             None => trusted.unix,
@@ -178,17 +177,20 @@ impl Service {
     }
 }
 
-struct UnderWay(Arc<Service>);
+struct UnderWay(watch::Sender<Activity>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.activity.send_modify(|activity| {
+        self.0.send_modify(|activity| {
             *activity = Activity { under_way: activity.under_way - 1, since: Instant::now() };
         });
     }
 }
 
-async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<http::Response<Full<Bytes>>, Infallible> {
+async fn answer<A: Application>(
+    service: Arc<Service<A>>,
+    request: Request<Incoming>,
+) -> Result<http::Response<Full<Bytes>>, Infallible> {
     let began = Instant::now();
     let _under_way = service.begin();
     let turn = Arc::new(service.guest.serve());
@@ -199,16 +201,16 @@ async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<htt
     let body = Body {
         incoming,
         turn: turn.clone(),
-        timeout: server.limits.body_timeout,
+        timeout: server.bounds.body_timeout,
         memory: server.memory.clone(),
         allowance: service.allowance.clone(),
     };
-    let mut reply = server.profile.answer(&head, arrival, body).await;
+    let mut reply = server.application.answer(&head, arrival, body).await;
     if lengths.last {
         // Heads behind this body would go by unseen.
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     service.allowance.renew();
-    metrics::receive_answered(reply.status().as_u16(), began.elapsed());
+    server.application.observe(Event::Answered { status: reply.status().as_u16(), took: began.elapsed() });
     Ok(reply)
 }

@@ -1,5 +1,5 @@
-//! The door to the network: listens, bounds how many connections there are and how long each may keep us waiting, and
-//! hands every request to the profile. It judges no request.
+//! A door to the network: listens, bounds how many connections there are and how long each may keep us waiting, and hands
+//! every request to its application. It judges no request.
 
 mod body;
 mod connection;
@@ -20,10 +20,11 @@ pub(crate) use body::{Body, BodyError};
 pub(crate) use listener::Listener;
 pub(crate) use tls::{Certificate, CertificateError};
 
-use super::Profile;
+use http::request::Parts;
+
+use super::Reply;
 use crate::config::{Receive, Trusted};
 use crate::deliver::{Phase, Phases};
-use crate::telemetry::metrics;
 use crowd::Crowd;
 
 /// How long to wait after a failed accept: for want of descriptors it would fail again at once.
@@ -40,42 +41,79 @@ pub(crate) struct Arrival {
     pub(crate) repeated_length: bool,
 }
 
-#[derive(Debug, Clone)]
-struct Limits {
-    head_timeout: Duration,
-    body_timeout: Duration,
-    idle_timeout: Duration,
+/// Who judges requests.
+pub(crate) trait Application: Send + Sync + 'static {
+    /// Whatever goes wrong is an answer too.
+    fn answer(&self, head: &Parts, arrival: Arrival, body: Body) -> impl Future<Output = Reply> + Send;
+
+    /// What happens beside the answers, for whoever counts it.
+    fn observe(&self, event: Event);
 }
 
-pub(crate) struct Server {
-    profile: Arc<Profile>,
-    limits: Limits,
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Event {
+    /// So many connections are open.
+    Connections(usize),
+    /// A connection was closed for another.
+    MadeRoom,
+    /// There was no room, and nobody who could have made it.
+    TurnedAway,
+    Answered {
+        status: u16,
+        took: Duration,
+    },
+}
+
+/// How many may come, and how long each may take.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    /// For a handshake and for each head.
+    pub(crate) head_timeout: Duration,
+    pub(crate) body_timeout: Duration,
+    /// Of an HTTP/2 connection without a request.
+    pub(crate) idle_timeout: Duration,
+    pub(crate) max_connections: usize,
+    /// Bytes of request bodies, over all connections.
+    pub(crate) max_body_memory: usize,
+    pub(crate) trusted_proxies: Trusted,
+}
+
+impl From<&Receive> for Bounds {
+    fn from(settings: &Receive) -> Bounds {
+        Bounds {
+            head_timeout: settings.head_timeout,
+            body_timeout: settings.body_timeout,
+            idle_timeout: settings.idle_timeout,
+            max_connections: settings.max_connections,
+            max_body_memory: settings.max_body_memory,
+            trusted_proxies: settings.trusted_proxies.clone(),
+        }
+    }
+}
+
+pub(crate) struct Server<A> {
+    application: Arc<A>,
+    bounds: Bounds,
     tls: Option<TlsAcceptor>,
-    trusted: Trusted,
     crowd: Arc<Crowd>,
     /// Bytes of request bodies that may be held at once.
     memory: Arc<Semaphore>,
     phases: Phases,
 }
 
-impl Server {
+impl<A: Application> Server<A> {
     pub(crate) fn new(
-        settings: &Receive,
+        bounds: Bounds,
         certificate: Option<&Arc<Certificate>>,
-        profile: Arc<Profile>,
+        application: Arc<A>,
         phases: Phases,
-    ) -> Server {
+    ) -> Server<A> {
         Server {
-            profile,
-            limits: Limits {
-                head_timeout: settings.head_timeout,
-                body_timeout: settings.body_timeout,
-                idle_timeout: settings.idle_timeout,
-            },
+            application,
             tls: certificate.map(|certificate| tls::acceptor(certificate.clone())),
-            trusted: settings.trusted_proxies.clone(),
-            crowd: Crowd::new(settings.max_connections),
-            memory: Arc::new(Semaphore::new(settings.max_body_memory.min(Semaphore::MAX_PERMITS))),
+            crowd: Crowd::new(bounds.max_connections),
+            memory: Arc::new(Semaphore::new(bounds.max_body_memory.min(Semaphore::MAX_PERMITS))),
+            bounds,
             phases,
         }
     }
@@ -93,7 +131,7 @@ impl Server {
             };
             match self.crowd.enter() {
                 Some(guest) => drop(tokio::spawn(connection::run(peer, guest, self.clone()))),
-                None => metrics::receive_turned_away(),
+                None => self.application.observe(Event::TurnedAway),
             }
         }
         drop(listener);

@@ -49,7 +49,7 @@ fn keys_that_openssl_writes_are_read() {
 fn keys_of_no_use_here_are_refused_with_their_reason() {
     for (name, error) in [
         ("ed25519-encrypted", KeyError::Encrypted),
-        ("p256-sec1-encrypted", KeyError::Encrypted),
+        ("p256-sec1-encrypted", KeyError::LegacyEncryption),
         ("p256-sec1-without-public", KeyError::PublicMissing),
         ("p384-sec1", KeyError::Unsupported),
         ("p384-pkcs8", KeyError::Unsupported),
@@ -190,4 +190,99 @@ fn neither_a_key_nor_its_errors_show_private_bytes() {
     let broken = r#"{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":7,"d":"AQIDBAUGBwgJCgsMDQ4PEBES"}"#;
     let error = SigningKey::from_jwk(broken.as_bytes()).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("AQID"));
+}
+
+const PASSPHRASE: &[u8] = b"correct horse battery staple";
+
+fn opened(name: &str, passphrase: Option<&[u8]>) -> Result<SigningKey, KeyError> {
+    SigningKey::read(&pem(name), Some("k"), passphrase)
+}
+
+#[test]
+fn keys_that_openssl_and_cryptography_encrypt_are_opened_by_their_passphrase() {
+    for (name, plain) in [
+        ("ed25519-pbkdf2", "ed25519"),
+        ("ed25519-scrypt", "ed25519"),
+        ("ed25519-cryptography", "ed25519"),
+        ("p256-pbkdf2-sha512", "p256-pkcs8"),
+        ("p256-scrypt", "p256-pkcs8"),
+    ] {
+        let key = opened(name, Some(PASSPHRASE)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(key.public_jwk(), opened(plain, None).unwrap().public_jwk(), "{name}");
+        assert_eq!(opened(name, None).unwrap_err(), KeyError::Encrypted, "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_passphrase_is_one_error_however_the_bytes_come_out() {
+    // By one chance in 256 the padding looks right, and the key does not.
+    for n in 0..600 {
+        let wrong = format!("wrong {n}");
+        assert_eq!(opened("ed25519-pbkdf2", Some(wrong.as_bytes())).unwrap_err(), KeyError::Passphrase, "{wrong}");
+    }
+    for wrong in [&b""[..], b"correct horse battery staple\n", b"\xff\0"] {
+        assert_eq!(opened("ed25519-scrypt", Some(wrong)).unwrap_err(), KeyError::Passphrase);
+    }
+}
+
+#[test]
+fn what_cannot_or_should_not_be_opened_says_so() {
+    for (name, error) in [
+        ("p256-sec1-encrypted", KeyError::LegacyEncryption),
+        ("ed25519-pbes1", KeyError::EncryptionUnsupported),
+        ("ed25519-pbkdf2-3des", KeyError::EncryptionUnsupported),
+        ("ed25519-pbkdf2-sha1", KeyError::EncryptionUnsupported),
+        ("ed25519-pbkdf2-absurd", KeyError::EncryptionCost),
+        ("rsa-pbkdf2", KeyError::Unsupported),
+        ("ed25519", KeyError::NotEncrypted),
+        ("p256-sec1", KeyError::NotEncrypted),
+    ] {
+        assert_eq!(opened(name, Some(PASSPHRASE)).unwrap_err(), error, "{name}");
+    }
+    let jwk = private_jwk(&read("signing.json"), "ed").to_string();
+    assert_eq!(SigningKey::read(jwk.as_bytes(), None, Some(PASSPHRASE)).unwrap_err(), KeyError::NotEncrypted);
+}
+
+/// r = 127 in place of 8, and p = 127 in place of 1: 254 MiB once, and 16 MiB over and over.
+#[test]
+fn scrypt_that_wants_too_much_memory_or_time_is_not_begun() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let text = String::from_utf8(pem("ed25519-scrypt")).unwrap();
+    let body: String = text.lines().filter(|line| !line.starts_with('-')).collect();
+    let der = STANDARD.decode(body).unwrap();
+    let costs = [0x02, 0x02, 0x40, 0x00, 0x02, 0x01, 0x08, 0x02, 0x01, 0x01];
+    let at = der.windows(costs.len()).position(|window| window == costs).unwrap();
+    for changed in [at + 6, at + 9] {
+        let mut der = der.clone();
+        der[changed] = 127;
+        let pem = format!(
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\n{}\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            STANDARD.encode(&der)
+        );
+        let error = SigningKey::read(pem.as_bytes(), Some("k"), Some(PASSPHRASE)).unwrap_err();
+        assert_eq!(error, KeyError::EncryptionCost);
+    }
+}
+
+#[test]
+fn a_damaged_encrypted_key_is_refused_and_never_panics() {
+    let whole = pem("ed25519-pbkdf2");
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let _ = SigningKey::read(&changed, Some("k"), Some(PASSPHRASE));
+    }
+    for end in 0..whole.len() - 40 {
+        assert!(SigningKey::read(&whole[..end], Some("k"), Some(PASSPHRASE)).is_err(), "{end}");
+    }
+}
+
+#[test]
+fn a_file_names_its_key_or_is_named() {
+    let jwk = private_jwk(&read("signing.json"), "ed").to_string();
+    assert_eq!(SigningKey::read(jwk.as_bytes(), None, None).unwrap().kid(), "wire-ed25519-1");
+    assert!(SigningKey::read(jwk.as_bytes(), Some("wire-ed25519-1"), None).is_ok());
+    assert_eq!(SigningKey::read(jwk.as_bytes(), Some("other"), None).unwrap_err(), KeyError::KidDiffers);
+    assert_eq!(SigningKey::read(&pem("ed25519"), None, None).unwrap_err(), KeyError::KidMissing);
 }

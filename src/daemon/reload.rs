@@ -1,0 +1,153 @@
+//! Takes keys and egress policy anew when a signal asks for it or a file has changed: as one checked whole, or not at all.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use tokio::time::Instant;
+
+use super::presence::Presence;
+use super::watch::Watch;
+use super::{DaemonError, notify};
+use crate::config::{Config, Sources};
+use crate::deliver::{Snapshot, keyring};
+use crate::envelope::Keyring;
+use crate::jwks::Publisher;
+use crate::receive::server::Listener;
+use crate::rekey::{Need, need};
+use crate::signer::KnownKids;
+use crate::store::Store;
+use crate::telemetry::health::{Health, Warning};
+use crate::telemetry::metrics;
+
+/// How soon what failed is tried again although no file has changed: what it failed for need not be in a file. Later where
+/// the try itself took long, looking through the rows.
+const RETRY_EVERY: Duration = Duration::from_secs(30);
+const RETRY_SHARE: u32 = 20;
+/// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
+const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
+
+pub(super) struct Reloader {
+    sources: Sources,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    known: Arc<KnownKids>,
+    watch: Watch,
+    publisher: Publisher,
+    /// Why the last try failed, and when the next is due.
+    failed: Option<(String, Instant)>,
+}
+
+impl Reloader {
+    /// Loads the first snapshot, without which nothing begins, and publishes its keys.
+    pub(super) async fn start(config: &Config, sources: Sources) -> Result<Reloader, DaemonError> {
+        let mut watch = Watch::default();
+        // Before reading: what changes from now on is read again.
+        watch.follow(files(&sources, config));
+        let known = Arc::default();
+        let snapshot = Snapshot::load(config, &known)?;
+        snapshot.adopt(&known);
+        let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
+        let publisher = Publisher::new(snapshot.clone());
+        let mut reloader = Reloader { sources, snapshot, known, watch, publisher, failed: None };
+        let bound = reloader.bind(config).await?;
+        reloader.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
+        Ok(reloader)
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<ArcSwap<Snapshot>> {
+        self.snapshot.clone()
+    }
+
+    /// Looks at the files, and at what time alone changes.
+    pub(super) async fn look(&mut self, store: &Store, presence: &Presence, health: &Health) {
+        if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
+            self.reload(store, presence).await;
+        }
+        let snapshot = self.snapshot.load();
+        if snapshot.provider.fixed().is_some_and(|keys| keys.signing_at(SystemTime::now()).is_none()) {
+            health.saw(Warning::NoSigningKey);
+        }
+    }
+
+    /// A signal asked: it is told of every failure, known ones too.
+    pub(super) async fn asked(&mut self, store: &Store, presence: &Presence) {
+        self.watch.changed();
+        self.failed = None;
+        self.reload(store, presence).await;
+    }
+
+    async fn reload(&mut self, store: &Store, presence: &Presence) {
+        // systemd asks for both in one message, and ends the service if the time is missing.
+        if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
+            notify(&[sd_notify::NotifyState::Reloading, now]);
+        }
+        let began = Instant::now();
+        match self.load(store).await {
+            Ok((config, new, bound)) => {
+                new.adopt(&self.known);
+                self.snapshot.store(Arc::new(new));
+                self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
+                presence.announce().await;
+                self.failed = None;
+                metrics::reloaded(true);
+                tracing::info!("reloaded keys and egress policy");
+            }
+            Err(error) => self.failed(error.to_string(), RETRY_EVERY.max(began.elapsed() * RETRY_SHARE)),
+        }
+        notify(&[sd_notify::NotifyState::Ready]);
+    }
+
+    /// Everything that can fail, before anything is changed.
+    async fn load(&mut self, store: &Store) -> Result<(Config, Snapshot, Option<Listener>), DaemonError> {
+        let config = Config::load(&self.sources)?;
+        // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
+        self.watch.follow(files(&self.sources, &config));
+        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, store).await?;
+        let snapshot = Snapshot::load(&config, &self.known)?;
+        let bound = self.bind(&config).await?;
+        Ok((config, snapshot, bound))
+    }
+
+    async fn bind(&self, config: &Config) -> Result<Option<Listener>, DaemonError> {
+        let listen = config.settings.jwks.listen.as_ref();
+        self.publisher.bind(listen).await.map_err(|error| DaemonError::Listen {
+            key: "jwks.listen",
+            address: listen.map(ToString::to_string).unwrap_or_default(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// No key is published any more.
+    pub(super) async fn stop(mut self) {
+        self.publisher.close().await;
+    }
+
+    /// Tells a failure once, however often it is tried again.
+    fn failed(&mut self, error: String, again_after: Duration) {
+        if self.failed.as_ref().is_none_or(|(before, _)| *before != error) {
+            metrics::reloaded(false);
+            tracing::error!(error, "reload failed; the keys and policy from before stay in use");
+        }
+        self.failed = Some((error, Instant::now() + again_after));
+    }
+}
+
+fn files(sources: &Sources, config: &Config) -> impl Iterator<Item = std::path::PathBuf> {
+    sources.file.clone().into_iter().chain(config.files())
+}
+
+/// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
+async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
+    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
+    match need(store, held, new, LOOK_FOR_NEED).await {
+        Ok(Need::Nothing) => Ok(()),
+        Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
+        Ok(Need::Unknown { looked_at }) => {
+            unclear(format!("of those looked at within {} s, {looked_at}, none did", LOOK_FOR_NEED.as_secs()))
+        }
+        Ok(Need::Forbidden { place }) => {
+            unclear(format!("the database user may not read {place}; grant it outboxd_daemon"))
+        }
+        Err(error) => unclear(error.to_string()),
+    }
+}
