@@ -121,11 +121,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
-    let name_servers = ResolverWatch::new(health.clone());
-    tokio::spawn({
-        let (name_servers, snapshot) = (name_servers.clone(), snapshot.clone());
-        async move { name_servers.run(snapshot).await }
-    });
+    let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
     let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
     let wake = Arc::new(Notify::new());
     let claiming = tokio::spawn(loops::claim(
