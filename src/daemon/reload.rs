@@ -20,8 +20,10 @@ use crate::store::Store;
 use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
 
-/// How soon what failed is tried again although no file has changed: what it failed for need not be in a file.
+/// How soon what failed is tried again although no file has changed: what it failed for need not be in a file. Later where
+/// the try itself took long, looking through the rows.
 const RETRY_EVERY: Duration = Duration::from_secs(30);
+const RETRY_SHARE: u32 = 20;
 /// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
 const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
 
@@ -31,7 +33,7 @@ pub(super) struct Reloader {
     known: Arc<KnownKids>,
     watch: Watch,
     publisher: Publisher,
-    /// Why the last try failed, and when.
+    /// Why the last try failed, and when the next is due.
     failed: Option<(String, Instant)>,
 }
 
@@ -58,7 +60,7 @@ impl Reloader {
 
     /// Looks at the files, and at what time alone changes.
     pub(super) async fn look(&mut self, store: &Store, presence: &Presence, health: &Health) {
-        if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= RETRY_EVERY) {
+        if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
             self.reload(store, presence).await;
         }
         let snapshot = self.snapshot.load();
@@ -79,6 +81,7 @@ impl Reloader {
         if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
             notify(&[sd_notify::NotifyState::Reloading, now]);
         }
+        let began = Instant::now();
         match self.load(store).await {
             Ok((config, new, bound)) => {
                 new.adopt(&self.known);
@@ -89,7 +92,7 @@ impl Reloader {
                 metrics::reloaded(true);
                 tracing::info!("reloaded keys and egress policy");
             }
-            Err(error) => self.failed(error.to_string()),
+            Err(error) => self.failed(error.to_string(), RETRY_EVERY.max(began.elapsed() * RETRY_SHARE)),
         }
         notify(&[sd_notify::NotifyState::Ready]);
     }
@@ -120,12 +123,12 @@ impl Reloader {
     }
 
     /// Tells a failure once, however often it is tried again.
-    fn failed(&mut self, error: String) {
+    fn failed(&mut self, error: String, again_after: Duration) {
         if self.failed.as_ref().is_none_or(|(before, _)| *before != error) {
             metrics::reloaded(false);
             tracing::error!(error, "reload failed; the keys and policy from before stay in use");
         }
-        self.failed = Some((error, Instant::now()));
+        self.failed = Some((error, Instant::now() + again_after));
     }
 }
 

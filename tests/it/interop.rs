@@ -39,12 +39,17 @@ pub(crate) fn signing(key: &SigningKey) -> Value {
 
 /// A receiver that knows these keys, and the origin it listens on.
 pub(crate) async fn buyer(files: &Config, keys: &[&SigningKey]) -> (Peer, String) {
+    buyer_with(files, keys.iter().map(|key| key.public_jwk()).collect()).await
+}
+
+/// The same with a key set as it was published.
+pub(crate) async fn buyer_with(files: &Config, jwks: Vec<Value>) -> (Peer, String) {
     let buyer = Peer::receiver().await;
     let leaf = Authority::shared().receiver_leaf();
     let listen = json!({
         "certificate": text(&files.file("peer-leaf.pem", &leaf.certificate_pem)),
         "private_key": text(&files.file("peer-leaf.key", &leaf.key_pem)),
-        "jwks": keys.iter().map(|key| key.public_jwk()).collect::<Vec<Value>>(),
+        "jwks": jwks,
         "hmac_secret": HMAC_SECRET,
     });
     let port = buyer.call("listen", listen).await;
