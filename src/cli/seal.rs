@@ -24,7 +24,8 @@ Items: one object, an array, or objects one after another. Each has the members
   kind                 \"registration\" or \"delivery\"
   account_id, task_id, task_type, url, operation_id
   signing_scope_id?    where rows are signed by scope
-  authentication?      {\"scheme\": \"Bearer\" or \"HMAC-SHA256\", \"credentials\"}
+  authentication?      {\"scheme\": \"Bearer\", \"HMAC-SHA256\" or
+                       \"Standard-Webhooks\" (credentials whsec_...), \"credentials\"}
   token?               of a registration
   terminal_status, idempotency_key, and body or body_base64 of a delivery
 

@@ -47,6 +47,11 @@ impl Aad {
         Aad(json_array(&["task-webhook-registration-v1", account_id, task_id, task_type]))
     }
 
+    #[cfg(test)]
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Aad(bytes.to_vec())
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -12,6 +12,7 @@ use crate::envelope::{
     OpenRules, Registration, RegistrationDraft, Row, SealedRegistration, inspect_delivery, inspect_registration, open,
     seal, seal_delivery, seal_registration, try_open,
 };
+use crate::secret::from_whsec;
 
 /// Of the vectors, so that their ciphertexts open here as they stand.
 const OLDER: [u8; 32] = *b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\
@@ -190,8 +191,16 @@ fn same_authentication(opened: &Option<Authentication>, given: Option<Credential
     let opened = opened.as_ref().map(|authentication| match authentication {
         Authentication::Bearer(secret) => ("Bearer", secret.expose().to_vec()),
         Authentication::HmacSha256(secret) => ("HMAC-SHA256", secret.expose().to_vec()),
+        Authentication::StandardWebhooks(key) => ("Standard-Webhooks", key.expose().to_vec()),
     });
-    assert_eq!(opened, given.map(|given| (given.scheme, given.credentials.as_bytes().to_vec())));
+    let given = given.map(|given| match given.scheme {
+        "Standard-Webhooks" => {
+            let key = from_whsec(given.credentials.as_bytes()).expect("what is sealed can be decoded");
+            (given.scheme, key.expose().to_vec())
+        }
+        scheme => (scheme, given.credentials.as_bytes().to_vec()),
+    });
+    assert_eq!(opened, given);
 }
 
 fn composed(row: &dyn Fn() -> Row, rest: &[u8], rules: OpenRules) {
