@@ -61,7 +61,7 @@ struct SourceArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
+    /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress, as does a changed file.
     Run,
     /// Take in notifications until stopped: each is stored in Postgres before it is acknowledged. SIGTERM and SIGINT drain.
     Receive(receive::Args),

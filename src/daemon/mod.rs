@@ -22,7 +22,7 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::settle;
@@ -121,12 +121,17 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
-    let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone()));
+    let name_servers = ResolverWatch::new(health.clone());
+    tokio::spawn({
+        let (name_servers, snapshot) = (name_servers.clone(), snapshot.clone());
+        async move { name_servers.run(snapshot).await }
+    });
+    let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
     let wake = Arc::new(Notify::new());
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
-        tools,
+        Arc::new(tools),
         settings.delivery.poll_interval,
         wake.clone(),
         phases.clone(),

@@ -27,7 +27,8 @@ async fn demanding() -> (World, Authority, Receiver) {
 }
 
 fn add_scope(config: &Config, scope: &str, leaf: Option<&Leaf>) {
-    let key = SigningKey::ed25519(scope);
+    // A key of its own each time, which takes a key id of its own.
+    let key = SigningKey::ed25519(&format!("{scope}-{}", if leaf.is_some() { "shown" } else { "bare" }));
     let mut content = json!({"scope": scope, "algorithms": ["ed25519"], "jwk": key.private_jwk()});
     if let Some(leaf) = leaf {
         config.file_with_mode(&format!("scopes/{scope}.pem"), &leaf.certificate_pem, 0o644);

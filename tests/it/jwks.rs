@@ -72,6 +72,10 @@ pub async fn get(daemon: &Daemon, path: &str) -> Told {
     ask(daemon, "GET", path, "").await
 }
 
+pub async fn kids(daemon: &Daemon) -> Vec<String> {
+    get(daemon, ALL).await.kids()
+}
+
 pub fn publishing(config: Config) -> Config {
     config.set("jwks.listen", "127.0.0.1:0")
 }

@@ -5,11 +5,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use crate::interop::{seller, signing};
+use crate::support::certs::Authority;
 use crate::support::config::{Config, text};
 use crate::support::daemon::{Daemon, Ended};
 use crate::support::eventually::eventually;
 use crate::support::keys::SigningKey;
 use crate::support::metrics::ATTEMPTS;
+use crate::support::peer::Peer;
 use crate::support::signing::{lasting, seconds, with_keys};
 use crate::support::verify::assert_signed;
 use crate::support::world::World;
@@ -110,6 +115,49 @@ async fn keys_that_cannot_stand_beside_each_other_are_refused_at_the_start() {
     refused(&[lasting(&one), lasting(&other)], &["signing.keys", "keys 1 and 2", "not_before"]).await;
     refused(&[lasting(&one), lasting(&same).from(seconds(9))], &["signing.keys", "keys 1 and 2", "one key id"]).await;
     refused(&[lasting(&one).from(seconds(9)).until(seconds(8))], &["signing.keys", "key 1 is over"]).await;
+}
+
+#[tokio::test]
+async fn a_scope_whose_key_id_gets_another_key_waits_and_says_why() {
+    let world = World::new().await;
+    let (first, other) = (SigningKey::ed25519("alpha-1"), SigningKey::ed25519("alpha-1"));
+    let config = crate::deliver::scoped(world.unsigned_config()).set("retry.base", "100ms").set("retry.cap", "1s");
+    crate::deliver::add_scope(&config, "alpha", &first);
+    let daemon = Daemon::start(&config).await;
+    let insert = async || {
+        let draft = crate::support::seal::Draft::to(world.receiver.url("/hooks")).scope("alpha");
+        world.database.insert(&world.seal(vec![draft])).await;
+    };
+    insert().await;
+    assert_signed(&world.receiver.wait_for(1).await[0], &first);
+    let from = daemon.lines().len();
+    crate::deliver::add_scope(&config, "alpha", &other);
+    insert().await;
+    daemon.line(from, &["alpha", "stands for another key than before", "new key id"]).await;
+    eventually("the row waits", async || match world.database.rows().await.remove(1) {
+        row if row.last_error.as_deref() == Some("signing_unavailable") => Ok(()),
+        row => Err(row),
+    })
+    .await;
+    let mut renamed = other.clone();
+    renamed.kid = "alpha-2".into();
+    crate::deliver::add_scope(&config, "alpha", &renamed);
+    assert_signed(&world.receiver.wait_for(2).await[1], &renamed);
+    world.all_are("delivered").await;
+}
+
+#[tokio::test]
+async fn the_end_of_signing_is_a_metric_and_a_word_in_the_log() {
+    const EXPIRY: &str = "outboxd_earliest_expiry_timestamp_seconds";
+    let world = World::new().await;
+    let keys = ["one", "two"].map(SigningKey::ed25519);
+    let end = seconds(86_400);
+    let listed = [lasting(&keys[0]).until(seconds(3600)), lasting(&keys[1]).from(seconds(60)).until(end)];
+    let daemon = Daemon::start(&with_keys(world.config(), &listed)).await;
+    let told = daemon.metrics().await.total(EXPIRY, &[("kind", "signing_key")]);
+    let end = end.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!((told - end).abs() <= 1.0, "{told} {end}");
+    daemon.line(0, &["expires soon", "signing.keys"]).await;
 }
 
 const PASSPHRASE: &str = "correct horse battery staple";
@@ -237,14 +285,14 @@ async fn the_runbook_for_the_signing_key_is_what_works() {
                 let made = crate::support::tool::outboxd(&Config::empty(), &words[1..], "").await;
                 assert_eq!(made.code, Some(0), "{made:?}");
                 assert!(made.stderr.contains("[[signing.keys]]") && made.stderr.contains("not_before"), "{made:?}");
-                published = Some(serde_json::from_str::<serde_json::Value>(&made.stdout).expect("its JWK"));
+                published = Some(serde_json::from_str::<Value>(&made.stdout).expect("its JWK"));
             }
             ["curl", url] => {
                 let address = crate::jwks::listener(daemon.as_ref().expect("it runs by now")).expect("it listens");
                 let url = url.replace("127.0.0.1:9466", &address.to_string());
                 let told = Command::new("curl").args(["-sf", &url]).output().expect("curl is there");
-                let set: serde_json::Value = serde_json::from_slice(&told.stdout).expect("a key set");
-                assert_eq!(set["keys"], serde_json::json!([old.public_jwk(), published]));
+                let set: Value = serde_json::from_slice(&told.stdout).expect("a key set");
+                assert_eq!(set["keys"], json!([old.public_jwk(), published]));
             }
             [program, ref arguments @ ..] => {
                 let told = Command::new(program).args(arguments).output().expect("it is there");
@@ -282,4 +330,78 @@ async fn the_runbooks_scope_file_is_one() {
     assert_signed(&world.receiver.wait_for(1).await[0], &keys[0]);
     let ended = check(&config).await;
     assert!(ended.code == Some(0) && ended.output.contains("1 scope(s) with 2 key(s)"), "{}", ended.output);
+}
+
+/// How long the SDK's receiver keeps a key set here; 1800 s by itself.
+const KEPT: f64 = 2.0;
+
+/// kid1 signs; kid2 is published, then signs; kid1 ends and is taken away. Deliveries go on all the while, to the SDK's own
+/// receiver, which fetches our listener's key set and is never asked to look twice.
+#[tokio::test]
+async fn a_key_takes_anothers_place_under_deliveries_that_the_sdk_verifies() {
+    let world = World::new().await;
+    let (kid1, kid2) = (SigningKey::ed25519("kid1"), SigningKey::p256("kid2"));
+    let config = crate::jwks::publishing(world.config()).set("retry.base", "100ms");
+    let daemon = Daemon::start(&with_keys(config.clone(), &[lasting(&kid1)])).await;
+    let jwks = crate::jwks::listener(&daemon).expect("it listens");
+    let buyer = Peer::receiver().await;
+    let leaf = Authority::shared().receiver_leaf();
+    let listen = json!({
+        "certificate": text(&config.file("peer-leaf.pem", &leaf.certificate_pem)),
+        "private_key": text(&config.file("peer-leaf.key", &leaf.key_pem)),
+        "jwks_url": format!("http://{jwks}{}", crate::jwks::ALL),
+        "jwks_max_age": KEPT,
+    });
+    let url = format!("https://127.0.0.1:{}/hooks", buyer.call("listen", listen).await);
+    let seller = seller(&world, &config, json!({"signing": signing(&kid1)})).await;
+    let mut sent = 0;
+    let mut deliver = async || {
+        let tasks = vec![json!({"url": url, "operation_id": "op_1"}); 3];
+        seller.call("emit", json!({"tasks": tasks})).await;
+        sent += tasks.len();
+        let records = buyer.call("wait", json!({"count": sent})).await;
+        let records = records.as_array().expect("a list").clone();
+        for record in &records {
+            assert_eq!(
+                (&record["status"], &record["reason"]),
+                (&json!(200), &Value::Null),
+                "{record}\n{}",
+                daemon.text()
+            );
+        }
+        records.last().expect("there is one")["sender"].as_str().map(str::to_owned)
+    };
+    assert_eq!(deliver().await.as_deref(), Some("kid1"));
+
+    // Published, by a daemon that notices its configuration; it signs no sooner than sets without it have been dropped.
+    let turn = seconds(20);
+    let keys = [lasting(&kid1).until(turn + Duration::from_secs(2)), lasting(&kid2).from(turn)];
+    with_keys(config.clone(), &keys).write();
+    eventually("both keys are published", async || match crate::jwks::kids(&daemon).await {
+        kids if kids == ["kid1", "kid2"] => Ok(()),
+        kids => Err(format!("{kids:?}")),
+    })
+    .await;
+    assert!(turn.duration_since(std::time::SystemTime::now()).is_ok_and(|left| left.as_secs_f64() > KEPT), "too slow");
+    assert_eq!(deliver().await.as_deref(), Some("kid1"), "it does not sign yet");
+    while deliver().await.as_deref() == Some("kid1") {}
+    let over = turn + Duration::from_secs(4);
+    while std::time::SystemTime::now() < over {
+        assert_eq!(deliver().await.as_deref(), Some("kid2"));
+    }
+    assert_eq!(crate::jwks::kids(&daemon).await, ["kid1", "kid2"], "kid1 is over and stays for those who ask");
+
+    with_keys(config, &[lasting(&kid2).from(turn)]).write();
+    eventually("one key is published", async || match crate::jwks::kids(&daemon).await {
+        kids if kids == ["kid2"] => Ok(()),
+        kids => Err(format!("{kids:?}")),
+    })
+    .await;
+    assert_eq!(deliver().await.as_deref(), Some("kid2"));
+
+    let rows = world.all_are("delivered").await;
+    assert!(rows.len() == sent && rows.iter().all(|row| row.attempt_count == 1), "{rows:?}");
+    let metrics = daemon.metrics().await;
+    assert_eq!(metrics.total(ATTEMPTS, &[("code", "delivered")]), sent as f64, "{}", metrics.text);
+    assert_eq!(metrics.total(ATTEMPTS, &[]), sent as f64, "{}", metrics.text);
 }

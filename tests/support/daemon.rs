@@ -130,8 +130,17 @@ impl Daemon {
 
     /// Bytes of memory that it holds now.
     pub fn resident(&self) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
+        self.figure("VmRSS:")
+    }
+
+    /// The most that it ever held.
+    pub fn peak(&self) -> u64 {
+        self.figure("VmHWM:")
+    }
+
+    fn figure(&self, of: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(of)).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
     }
 

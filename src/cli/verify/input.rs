@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
 use super::{Scheme, read_captured, read_file};
 use crate::capture::{Body, Captured, MAX_BYTES, Piece};
@@ -97,7 +96,7 @@ pub(super) fn secrets(path: &Path, scheme: Scheme) -> Result<Vec<Secret>, Failur
     let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let read = |line: &[u8]| match scheme {
         Scheme::StandardWebhooks => from_whsec(line),
-        Scheme::HmacSha256 | Scheme::Rfc9421 => Some(Secret::new(Zeroizing::new(line.to_vec()).to_vec())),
+        Scheme::HmacSha256 | Scheme::Rfc9421 => Some(Secret::new(line.to_vec())),
     };
     let secrets = lines.map(read).collect::<Option<Vec<Secret>>>();
     match secrets {

@@ -187,6 +187,35 @@ fn every_request_vector_of_every_shipped_version_earns_its_code_at_its_step() {
 }
 
 #[test]
+fn a_request_must_cover_its_type_under_its_own_label_and_be_signed_by_a_key_for_requests() {
+    let (_, dir) = shipped().pop().unwrap();
+    let dir = dir.join("request-signing");
+    let document = read_path(&dir.join("keys.json"));
+    let vector = read_path(&dir.join("profile-3.2/positive/001-post-with-content-digest.json"));
+    let outcome = |vector: &Value, keys: &Value| {
+        let (outcome, last) = Runner::of(vector, keys).receive(&REQUEST, vector);
+        outcome.map_err(|error| (error, last.0.unwrap().0.step()))
+    };
+    assert_eq!(outcome(&vector, &document), Ok(()));
+    let mut keys = document.clone();
+    for key in keys["keys"].as_array_mut().unwrap() {
+        key["adcp_use"] = "webhook-signing".into();
+    }
+    assert_eq!(outcome(&vector, &keys), Err((VerifyError::KeyPurposeInvalid, "8")));
+    let mut untyped = vector.clone();
+    let input = text(&vector["request"]["headers"], "Signature-Input");
+    let less = input.replace(" \"content-type\"", "");
+    untyped["request"]["headers"]["Signature-Input"] = format!("relay=(\"content-type\");created=1, {less}").into();
+    assert_eq!(outcome(&untyped, &document), Err((VerifyError::ComponentsIncomplete, "6")));
+    let mut bodiless = vector.clone();
+    bodiless["request"]["headers"]["Signature-Input"] = input.replace(" \"content-digest\"", "").into();
+    assert_eq!(outcome(&bodiless, &document), Err((VerifyError::ComponentsIncomplete, "6")));
+    // Without a body there is nothing to cover: what fails then is the signature, which was made over more.
+    bodiless["request"]["body"] = "".into();
+    assert_eq!(outcome(&bodiless, &document), Err((VerifyError::Invalid, "10")));
+}
+
+#[test]
 fn our_signer_reproduces_the_signatures_of_the_corpus() {
     let document = read(&format!("{DIR}/keys.json"));
     let mut reproduced = 0;
