@@ -53,6 +53,9 @@ begin
         execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
                 'first_attempt_at, retry_until, delivered_at, last_http_status, last_error) on :"outbox" to outboxd_daemon';
         execute 'grant select on :"outbox_composed" to outboxd_daemon';
+        -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
+        execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
+        execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
     end if;
 
     for signature, name, definer in

@@ -11,6 +11,7 @@ mod migrate;
 mod open;
 mod receive;
 mod run;
+mod scope;
 mod seal;
 
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ enum Command {
     Open(open::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
+    /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
+    Scope(scope::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
     Config,
     /// Print every outcome code: what happens to the row, who can mend it, and what it means.
@@ -115,6 +118,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
+        Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);
             Ok(())

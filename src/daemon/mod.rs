@@ -1,5 +1,6 @@
 //! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
 
+mod expiry;
 mod loops;
 mod outage;
 mod receive;
@@ -24,7 +25,7 @@ use crate::deliver::{Phase, Phases, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::settle;
-use crate::store::{Finding, OpenError, Severity, Store};
+use crate::store::{Finding, Kind, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
@@ -85,9 +86,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settings = &config.settings;
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let mut reloader = Reloader::start(&config, sources).await?;
-    let snapshot = reloader.snapshot();
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
+    let mut reloader = Reloader::start(&config, sources, store.clone()).await?;
+    let snapshot = reloader.snapshot();
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
     let watched = [Condition::Database, Condition::Schema, Condition::Clock];
@@ -95,6 +96,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
+    if settings.signing.scopes_table {
+        refuse_missing_scopes(&store).await?;
+    }
 
     let phases = Phases::new();
     let sealing = match &settings.sealing.listen {
@@ -119,6 +123,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
+    tokio::spawn(expiry::watch(snapshot.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
@@ -198,6 +203,16 @@ async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) ->
             outage.failed("start", &error);
             Ok(())
         }
+    }
+}
+
+/// Scopes that cannot be read because nobody made their table, or may not be, would make every row wait.
+async fn refuse_missing_scopes(store: &Store) -> Result<(), DaemonError> {
+    match store.read_scopes(&[]).await {
+        Err(error) if matches!(error.kind, Kind::Schema { .. } | Kind::Permission) => {
+            Err(DaemonError::Schema(format!("signing.scopes_table: {error}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::deliver::Snapshot;
 use crate::jwks::Publisher;
 use crate::receive::server::Listener;
 use crate::signer::KnownKids;
+use crate::store::Store;
 use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
 
@@ -23,6 +24,7 @@ pub(super) struct Reloader {
     sources: Sources,
     snapshot: Arc<ArcSwap<Snapshot>>,
     known: Arc<KnownKids>,
+    store: Arc<Store>,
     watch: Watch,
     publisher: Publisher,
     /// Why the last try failed, and when.
@@ -31,16 +33,16 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Loads the first snapshot, without which nothing begins, and publishes its keys.
-    pub(super) async fn start(config: &Config, sources: Sources) -> Result<Reloader, DaemonError> {
+    pub(super) async fn start(config: &Config, sources: Sources, store: Arc<Store>) -> Result<Reloader, DaemonError> {
         let mut watch = Watch::default();
         // Before reading: what changes from now on is read again.
         watch.follow(files(&sources, config));
         let known = Arc::default();
-        let snapshot = Snapshot::load(config, &known)?;
+        let snapshot = Snapshot::load(config, &known, &store)?;
         snapshot.adopt(&known);
         let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
         let publisher = Publisher::new(snapshot.clone());
-        let mut reloader = Reloader { sources, snapshot, known, watch, publisher, failed: None };
+        let mut reloader = Reloader { sources, snapshot, known, store, watch, publisher, failed: None };
         let bound = reloader.bind(config).await?;
         reloader.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
         Ok(reloader)
@@ -76,6 +78,7 @@ impl Reloader {
         match self.load().await {
             Ok((config, new, bound)) => {
                 new.adopt(&self.known);
+                new.provider.inherit(&self.snapshot.load().provider);
                 self.snapshot.store(Arc::new(new));
                 self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
                 self.failed = None;
@@ -92,7 +95,7 @@ impl Reloader {
         let config = Config::load(&self.sources)?;
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
-        let snapshot = Snapshot::load(&config, &self.known)?;
+        let snapshot = Snapshot::load(&config, &self.known, &self.store)?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }

@@ -9,6 +9,7 @@ mod jwk;
 mod key;
 mod legacy;
 mod pem;
+mod private;
 mod sign;
 mod structured;
 mod target;
@@ -20,6 +21,7 @@ pub(crate) use algorithm::{Algorithm, Algorithms};
 pub(crate) use jwk::PrivateJwk;
 pub(crate) use key::{KeyError, SigningKey};
 pub(crate) use legacy::verify_hmac;
+pub(crate) use private::private_jwk;
 pub(crate) use sign::{Moment, Scheme, SignError, SignedRequest, sign};
 pub(crate) use target::Target;
 

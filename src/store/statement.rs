@@ -64,6 +64,12 @@ statements! {
     read_sealed = "outbox/read_sealed" (INT8, TEXT);
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
+    read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
+    list_scopes = "scopes/list_scopes" (TEXT, INT8);
+    put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);
+    retire_key = "scopes/retire_key" (TEXT, TEXT, FLOAT8);
+    decommission_scope = "scopes/decommission_scope" (TEXT);
+    delete_keys = "scopes/delete_keys" (TEXT);
     accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);
     accept_notifications = "inbox/accept_notifications" (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT4);
     compare_notification = "inbox/compare_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT);

@@ -32,6 +32,7 @@ mod receive_server;
 mod receive_terminal;
 mod reload;
 mod replies;
+mod scope_table;
 mod sdk;
 mod sealing;
 mod sealing_listener;
