@@ -15,8 +15,9 @@
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
 //! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
 //! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
-//! is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `telemetry`, `config`, `daemon` (the composition root),
-//! `cli` and `demo`. `fuzz` is not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
+//! is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey` (envelope keys in use and out of it), `telemetry`,
+//! `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is not part of the daemon. `tests/rooms.rs` reads the
+//! source and holds the rules.
 //!
 //! # What is absent
 //!
@@ -46,6 +47,7 @@ pub(crate) mod hex;
 pub(crate) mod jwks;
 pub(crate) mod post;
 pub(crate) mod receive;
+pub(crate) mod rekey;
 pub(crate) mod sealing;
 pub(crate) mod secret;
 pub(crate) mod settle;

@@ -12,6 +12,11 @@ have setpriv || packages="$packages util-linux"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
 if [ "${1:-}" = test ]; then
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3 python3-venv"
+    # Commands of the README's runbooks.
+    have openssl || packages="$packages openssl"
+    have curl || packages="$packages curl"
+    # Tests that count connections make network namespaces of their own.
+    have ip || packages="$packages iproute2"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"

@@ -84,6 +84,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
+    ("rekey", &["envelope", "secret", "store"]),
     ("hex", &[]),
     ("jwks", &["config", "deliver", "receive", "signature", "signer", "telemetry"]),
     ("secret", &[]),

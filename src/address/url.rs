@@ -52,6 +52,8 @@ pub(crate) enum UrlError {
     Host,
     #[error("the URL's host is a number that is not a plain IPv4 address")]
     AmbiguousHost,
+    #[error("the URL's host is written otherwise than it is looked up")]
+    HostSpelling,
     #[error("the URL's host is a special-use or single-label name")]
     SpecialUseName,
     #[error("the URL's port is not between 1 and 65535")]
@@ -78,6 +80,7 @@ impl UrlError {
             UrlError::AuthorityCharacter => "authority_character",
             UrlError::Host => "host",
             UrlError::AmbiguousHost => "ambiguous_host",
+            UrlError::HostSpelling => "host_spelling",
             UrlError::SpecialUseName => "special_use_name",
             UrlError::Port => "port",
             UrlError::PortNotAllowed => "port_not_allowed",
@@ -246,6 +249,9 @@ fn place(url: &Url, authority: &str) -> Result<Place, UrlError> {
             if !is_host_name(name) {
                 return Err(UrlError::Host);
             }
+            if !is_spelt_out(authority, name) {
+                return Err(UrlError::HostSpelling);
+            }
             Ok(Place::Name(name.to_owned()))
         }
         Some(Host::Ipv4(address)) => {
@@ -260,6 +266,18 @@ fn place(url: &Url, authority: &str) -> Result<Place, UrlError> {
         Some(Host::Ipv6(address)) => Ok(Place::Literal(IpAddr::V6(address))),
         None => Err(UrlError::NoHost),
     }
+}
+
+/// Whether the text names the host letter by letter, case apart. The mapping of international names also folds widths
+/// and compositions and drops what cannot be seen, so that a text may show one name and mean another; the SDK stores no
+/// such URL (httpx refuses it).
+fn is_spelt_out(authority: &str, name: &str) -> bool {
+    let typed = authority.split_once(':').map_or(authority, |(host, _)| host);
+    if typed.is_ascii() {
+        return true;
+    }
+    let (shown, readable) = idna::domain_to_unicode(name);
+    readable.is_ok() && shown == typed.strip_suffix('.').unwrap_or(typed).to_lowercase()
 }
 
 /// What a certificate can name, which keeps lengths and characters to RFC 1035 and allows the underscores that are

@@ -4,6 +4,7 @@ use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::deliver::SnapshotError;
 use crate::receive::import::ImportError;
+use crate::rekey::RekeyError;
 use crate::store::{Kind, OpenError, StoreError};
 
 pub(super) const USAGE: u8 = 64;
@@ -14,6 +15,7 @@ const SOFTWARE: u8 = 70;
 const OS: u8 = 71;
 const CANNOT_CREATE: u8 = 73;
 const IO: u8 = 74;
+const TEMP_FAIL: u8 = 75;
 const NO_PERMISSION: u8 = 77;
 const CONFIG: u8 = 78;
 
@@ -54,6 +56,11 @@ impl Failure {
 
     pub(super) fn io(message: String) -> Failure {
         Failure { code: IO, message }
+    }
+
+    /// Not now; the same again may succeed later.
+    pub(super) fn not_yet(message: String) -> Failure {
+        Failure { code: TEMP_FAIL, message }
     }
 
     pub(super) fn cannot_create(error: anyhow::Error) -> Failure {
@@ -104,6 +111,17 @@ impl From<ImportError> for Failure {
     }
 }
 
+impl From<RekeyError> for Failure {
+    fn from(error: RekeyError) -> Failure {
+        match error {
+            RekeyError::Store(error) => error.into(),
+            RekeyError::NoReplicas => Failure::config(error.to_string()),
+            RekeyError::Lagging { .. } => Failure::not_yet(error.to_string()),
+            RekeyError::Forbidden { .. } => Failure { code: NO_PERMISSION, message: error.to_string() },
+        }
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Failure {
         Failure { code: CONFIG, message: error.to_string() }
@@ -117,6 +135,8 @@ impl From<DaemonError> for Failure {
             | DaemonError::Snapshot(_)
             | DaemonError::Profile(_)
             | DaemonError::LogFilter
+            | DaemonError::KeyNeeded { .. }
+            | DaemonError::KeyUnclear { .. }
             | DaemonError::Schema(_) => CONFIG,
             DaemonError::Database(_) => CONFIG,
             DaemonError::Listen { .. } | DaemonError::Sealing(_) | DaemonError::System { .. } => OS,

@@ -5,12 +5,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use ring::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroizing;
 
+use crate::envelope::EnvelopeKey;
 use crate::signature::{Algorithm, SigningKey};
+
+/// What the README's runbook asks for, rounded up.
+const PUBLISHED_BEFORE: Duration = Duration::from_secs(3600);
 
 /// Make a key: for opening envelopes, or for signing webhooks
 #[derive(Debug, clap::Args)]
@@ -24,7 +29,7 @@ enum Kind {
     /// An envelope key: 32 random bytes, as 64 hex digits
     ///
     /// The host application seals each webhook with it (AES-256-GCM) and the daemon opens it. Both need the same key.
-    /// To rotate, list the new file before the old one in `[envelope] key_files`, then let the host seal with it.
+    /// How one takes another's place while daemons run: README, "Rotating the envelope key".
     Envelope {
         /// File for the key, readable by its owner only; it must not exist yet
         #[arg(long, value_name = "FILE", default_value = "outboxd-envelope.key")]
@@ -71,6 +76,8 @@ fn envelope(out: &Path, random: &dyn SecureRandom) -> anyhow::Result<()> {
     text.push(b'\n');
     write_new(out, 0o600, &text)?;
     eprintln!("Wrote a new envelope key to {}, readable by its owner only.", out.display());
+    let key = EnvelopeKey::parse(&text).context("the key that was made cannot be read")?;
+    eprintln!("Commands, logs and metrics name it by its fingerprint: {}", key.fingerprint());
     eprintln!("Next: name it in the configuration, and give the same key to the host application:");
     eprintln!("    [envelope]");
     eprintln!("    key_files = [\"{}\"]", absolute(out).display());
@@ -96,12 +103,18 @@ fn signing_key(algorithm: Algorithm, signing: &Signing, random: &dyn SecureRando
         None => eprintln!("Its public JWK is on standard output."),
     }
     eprintln!(
-        "Next: add the public JWK to the `keys` of the key set that your brand.json names (`jwks_uri`). Receivers"
+        "Next: have it published before it signs. Receivers keep key sets for up to 30 minutes; whoever lists the key like"
     );
-    eprintln!("keep key sets for up to 30 minutes, so publish it that long before you sign with it:");
-    eprintln!("    [signing]");
+    eprintln!(
+        "this publishes it at `jwks.listen` at once and signs with it later (README, \"Rotating the signing key\"):"
+    );
+    eprintln!("    [[signing.keys]]");
     eprintln!("    key_file = \"{}\"", absolute(&signing.out).display());
     eprintln!("    key_id = {}", serde_json::Value::from(key.kid()));
+    eprintln!("    not_before = \"{}\"", humantime::format_rfc3339_seconds(SystemTime::now() + PUBLISHED_BEFORE));
+    eprintln!(
+        "A first key signs at once: leave `not_before` out. Another publisher's key set takes the public JWK as it is."
+    );
     Ok(())
 }
 

@@ -7,9 +7,11 @@ mod demo;
 mod exit;
 mod hardening;
 mod keygen;
+mod keys;
 mod migrate;
 mod open;
 mod receive;
+mod rekey;
 mod run;
 mod scope;
 mod seal;
@@ -45,7 +47,7 @@ struct Cli {
 
 const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
                           or name servers unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
-                          74 cannot read or write, 77 no permission, 78 configuration or schema cannot be used.";
+                          74 cannot read or write, 75 not yet, 77 no permission, 78 configuration or schema cannot be used.";
 
 #[derive(clap::Args)]
 struct SourceArgs {
@@ -59,7 +61,7 @@ struct SourceArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress.
+    /// Deliver until stopped. SIGTERM and SIGINT drain, a second one gives back at once, SIGHUP reloads keys and egress, as does a changed file.
     Run,
     /// Take in notifications until stopped: each is stored in Postgres before it is acknowledged. SIGTERM and SIGINT drain.
     Receive(receive::Args),
@@ -76,6 +78,12 @@ enum Command {
     /// Say what a sealed row holds, which key opens it, and what is wrong where none does. Never prints credentials.
     #[command(after_help = open::HELP)]
     Open(open::Args),
+    /// Seal what is open again under the newest envelope key, while daemons deliver. May be broken off and run again.
+    #[command(after_help = rekey::HELP)]
+    Rekey(rekey::Args),
+    /// Say which keys there are, who holds them, what needs each, and whether one can go.
+    #[command(after_help = keys::HELP)]
+    Keys(keys::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
@@ -117,6 +125,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
+        Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
+        Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {

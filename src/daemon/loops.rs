@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::outage::{Outage, Pause};
+use super::presence::Presence;
 use super::{notify, refusals};
 use crate::claim::Slots;
 use crate::config::Sweep;
@@ -103,7 +104,7 @@ async fn wait(time: Duration, phases: &Phases) {
 }
 
 /// 90 to 110 %, so that replicas that started together do not poll together.
-fn jittered(time: Duration) -> Duration {
+pub(super) fn jittered(time: Duration) -> Duration {
     time.mul_f64(0.9 + crate::secret::random_unit() / 5.0)
 }
 
@@ -163,12 +164,14 @@ async fn sweep_once(
 }
 
 /// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
-pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outage>) {
+pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outage>, presence: Arc<Presence>) {
     let (mut sample_at, mut preflight_at) = (Instant::now(), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
         if let Err(error) = probe_once(&store, &outage, &mut sample_at, &mut preflight_at).await {
             outage.failed("probe", &error);
+        } else {
+            presence.renew().await;
         }
         let pool = store.pool_status();
         metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));

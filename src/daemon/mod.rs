@@ -1,8 +1,10 @@
 //! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
 
+mod census;
 mod expiry;
 mod loops;
 mod outage;
+mod presence;
 mod receive;
 mod reload;
 mod watch;
@@ -30,12 +32,12 @@ use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
 use outage::Outage;
+use presence::Presence;
 use reload::Reloader;
 use watch::LOOK_EVERY;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
-
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
@@ -55,6 +57,16 @@ pub(crate) enum DaemonError {
     Listen { key: &'static str, address: String, reason: String },
     #[error("sealing.listen: {0}")]
     Sealing(std::io::Error),
+    #[error(
+        "envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
+         reload again", if *.more { "at least " } else { "" }
+    )]
+    KeyNeeded { fingerprint: String, rows: u64, more: bool },
+    #[error(
+        "an envelope key is missing from the configuration, and whether open rows need it could not be told: {reason}; put it \
+         back, or see `outboxd keys --may-drop` and start anew"
+    )]
+    KeyUnclear { reason: String },
     #[error("the operating system refused {what}: {reason}")]
     System { what: &'static str, reason: String },
 }
@@ -99,6 +111,11 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     if settings.signing.scopes_table {
         refuse_missing_scopes(&store).await?;
     }
+    let presence = Arc::new(Presence::new(store.clone(), snapshot.clone()));
+    // A database that is not there yet would only make the start wait; the probe says it then.
+    if !health.has(Condition::Database) {
+        presence.announce().await;
+    }
 
     let phases = Phases::new();
     let sealing = match &settings.sealing.listen {
@@ -121,7 +138,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     ));
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
-    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone()));
+    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
+    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     tokio::spawn(expiry::watch(snapshot.clone()));
     notify(&[sd_notify::NotifyState::Ready]);
@@ -130,8 +148,14 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     loop {
         tokio::select! {
             () = signals.stop() => break,
-            _ = hangup.recv() => reloader.asked().await,
-            () = tokio::time::sleep(LOOK_EVERY) => reloader.look(&health).await,
+            _ = hangup.recv() => tokio::select! {
+                () = signals.stop() => break,
+                () = reloader.asked(&presence) => {}
+            },
+            () = tokio::time::sleep(LOOK_EVERY) => tokio::select! {
+                () = signals.stop() => break,
+                () = reloader.look(&presence, &health) => {}
+            },
         }
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
@@ -141,6 +165,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         let rows = slots.in_flight();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
+    presence.leave().await;
     claiming.abort();
     settling.abort();
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
+use super::presence::Presence;
 use super::watch::Watch;
 use super::{DaemonError, notify};
 use crate::config::{Config, Sources};
 use crate::deliver::Snapshot;
 use crate::jwks::Publisher;
 use crate::receive::server::Listener;
+use crate::rekey::{Need, need};
 use crate::signer::KnownKids;
 use crate::store::Store;
 use crate::telemetry::health::{Health, Warning};
@@ -19,6 +21,8 @@ use crate::telemetry::metrics;
 
 /// How soon what failed is tried again although no file has changed: what it failed for need not be in a file.
 const RETRY_EVERY: Duration = Duration::from_secs(30);
+/// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
+const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
 
 pub(super) struct Reloader {
     sources: Sources,
@@ -53,9 +57,9 @@ impl Reloader {
     }
 
     /// Looks at the files, and at what time alone changes.
-    pub(super) async fn look(&mut self, health: &Health) {
+    pub(super) async fn look(&mut self, presence: &Presence, health: &Health) {
         if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= RETRY_EVERY) {
-            self.reload().await;
+            self.reload(presence).await;
         }
         let snapshot = self.snapshot.load();
         if snapshot.provider.fixed().is_some_and(|keys| keys.signing_at(SystemTime::now()).is_none()) {
@@ -64,13 +68,13 @@ impl Reloader {
     }
 
     /// A signal asked: it is told of every failure, known ones too.
-    pub(super) async fn asked(&mut self) {
+    pub(super) async fn asked(&mut self, presence: &Presence) {
         self.watch.changed();
         self.failed = None;
-        self.reload().await;
+        self.reload(presence).await;
     }
 
-    async fn reload(&mut self) {
+    async fn reload(&mut self, presence: &Presence) {
         // systemd asks for both in one message, and ends the service if the time is missing.
         if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
             notify(&[sd_notify::NotifyState::Reloading, now]);
@@ -81,6 +85,7 @@ impl Reloader {
                 new.provider.inherit(&self.snapshot.load().provider);
                 self.snapshot.store(Arc::new(new));
                 self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
+                presence.announce().await;
                 self.failed = None;
                 metrics::reloaded(true);
                 tracing::info!("reloaded keys and egress policy");
@@ -96,6 +101,7 @@ impl Reloader {
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
         let snapshot = Snapshot::load(&config, &self.known, &self.store)?;
+        keep_needed_keys(&self.snapshot.load(), &snapshot, &self.store).await?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }
@@ -126,4 +132,20 @@ impl Reloader {
 
 fn files(sources: &Sources, config: &Config) -> impl Iterator<Item = std::path::PathBuf> {
     sources.file.clone().into_iter().chain(config.files())
+}
+
+/// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
+async fn keep_needed_keys(old: &Snapshot, new: &Snapshot, store: &Store) -> Result<(), DaemonError> {
+    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
+    match need(store, &old.keyring, &new.keyring, LOOK_FOR_NEED).await {
+        Ok(Need::Nothing) => Ok(()),
+        Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
+        Ok(Need::Unknown { looked_at }) => {
+            unclear(format!("of those looked at within {} s, {looked_at}, none did", LOOK_FOR_NEED.as_secs()))
+        }
+        Ok(Need::Forbidden { place }) => {
+            unclear(format!("the database user may not read {place}; grant it outboxd_daemon"))
+        }
+        Err(error) => unclear(error.to_string()),
+    }
 }

@@ -246,6 +246,7 @@ async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     let Ready { snapshot, pinned, identity, request, fresh } = ready;
     let posted = snapshot.client.post(&pinned, identity.as_ref(), request, fresh, deadline).await;
     metrics::connection(posted.reused);
+    metrics::dials(crate::post::dials());
     metrics::connections_idle(snapshot.client.gauges().idle);
     trail.reused = posted.reused;
     posted.attempt

@@ -192,7 +192,11 @@ impl Tracer {
 
     fn refused_url(&self, error: UrlError) -> Trace {
         let step = match error {
-            UrlError::NoHost | UrlError::Host | UrlError::AmbiguousHost | UrlError::SpecialUseName => "host",
+            UrlError::NoHost
+            | UrlError::Host
+            | UrlError::AmbiguousHost
+            | UrlError::HostSpelling
+            | UrlError::SpecialUseName => "host",
             UrlError::Port | UrlError::PortNotAllowed => "port",
             UrlError::TooLong
             | UrlError::ControlCharacter

@@ -15,6 +15,9 @@ pub(crate) enum KeyError {
     Unrecognised { bytes: usize },
     #[error("no envelope key was given")]
     NoKey,
+    /// Which of the two places counts cannot be told, and an operator who removes one would believe the key gone.
+    #[error("the keys number {first} and {second} are the same key; name it once")]
+    Twice { first: usize, second: usize },
 }
 
 /// One AES-256-GCM key. The raw bytes are wiped when it is dropped; the key schedule is not (ring has no way to), so
@@ -85,6 +88,12 @@ impl Keyring {
         if newest_first.is_empty() {
             return Err(KeyError::NoKey);
         }
+        for (second, key) in newest_first.iter().enumerate() {
+            let same = |earlier: &EnvelopeKey| earlier.fingerprint() == key.fingerprint();
+            if let Some(first) = newest_first[..second].iter().position(same) {
+                return Err(KeyError::Twice { first: first + 1, second: second + 1 });
+            }
+        }
         Ok(Keyring { newest_first })
     }
 
@@ -99,6 +108,11 @@ impl Keyring {
 
     pub(crate) fn newest_first(&self) -> &[EnvelopeKey] {
         &self.newest_first
+    }
+
+    /// In the same order.
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
+        self.newest_first.iter().map(EnvelopeKey::fingerprint).collect()
     }
 
     pub(super) fn last_and_earlier(&self) -> (&EnvelopeKey, &[EnvelopeKey]) {
@@ -164,5 +178,22 @@ mod tests {
             assert_eq!(refusal, Err(KeyError::Unrecognised { bytes: given.len() }), "{given:?}");
         }
         assert_eq!(Keyring::new(Vec::new()).map(drop), Err(KeyError::NoKey));
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_refused_however_it_is_spelt() {
+        let raw = || EnvelopeKey::parse(&RAW).unwrap();
+        let other = EnvelopeKey::parse(&[7; 32]).unwrap();
+        let again = EnvelopeKey::parse(hex(&RAW, true).as_bytes()).unwrap();
+        let refusal = Keyring::new(vec![raw(), other, again]).map(drop);
+        assert_eq!(refusal, Err(KeyError::Twice { first: 1, second: 3 }));
+    }
+
+    #[test]
+    fn the_first_key_is_the_newest_and_the_order_is_kept() {
+        let keys = || [RAW, [7; 32], [8; 32]].map(|raw| EnvelopeKey::parse(&raw).unwrap());
+        let held = Keyring::new(keys().into()).unwrap();
+        assert_eq!(held.newest().fingerprint(), keys()[0].fingerprint());
+        assert_eq!(held.fingerprints(), keys().map(|key| key.fingerprint()));
     }
 }

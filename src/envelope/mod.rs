@@ -13,6 +13,7 @@ mod key;
 mod legacy;
 mod open;
 mod registration;
+mod reseal;
 mod row;
 mod seal;
 
@@ -30,5 +31,6 @@ pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;
 pub(crate) use open::{Envelope, OpenRules, open};
 pub(crate) use registration::{Registration, SealedRegistration};
+pub(crate) use reseal::{Opened, try_open};
 pub(crate) use row::{Composed, Row};
 pub(crate) use seal::{NONCE_LEN, seal};

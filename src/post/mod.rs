@@ -28,6 +28,7 @@ use crate::certificate::ClientIdentity;
 use crate::signature::SignedRequest;
 use crate::verdict::{Attempt, Failure, Fault, Sent};
 
+pub(crate) use connect::dials;
 pub(crate) use pool::PoolLimits;
 pub(crate) use tls::tls_config;
 

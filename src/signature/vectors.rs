@@ -1,5 +1,7 @@
 //! Reads the vectors under `tests/vectors` for the tests of this room. They are data that others made; see the README there.
 
+use std::path::{Path, PathBuf};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -9,18 +11,48 @@ use serde_json::{Value, json};
 use super::{Algorithm, SigningKey};
 
 pub(super) fn read(path: &str) -> Value {
-    let path = format!("{}/tests/vectors/{path}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    read_path(&vectors().join(path))
 }
 
 /// The files of a directory, by name.
 pub(super) fn read_all(dir: &str) -> Vec<(String, Value)> {
-    let path = format!("{}/tests/vectors/{dir}", env!("CARGO_MANIFEST_DIR"));
-    let mut names: Vec<String> =
-        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names.into_iter().map(|name| (name.clone(), read(&format!("{dir}/{name}")))).collect()
+    read_dir(&vectors().join(dir))
+}
+
+fn vectors() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
+}
+
+/// Each version of the compliance corpora that the installed SDK ships: its number and its directory.
+pub(super) fn shipped() -> Vec<(String, PathBuf)> {
+    let python = std::env::var_os("OUTBOXD_TEST_PYTHON").map(PathBuf::from);
+    let python = python.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR")).join("target/venv/bin/python"));
+    let libraries = python.parent().and_then(Path::parent).expect("an interpreter is in bin").join("lib");
+    let inside = |dir: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir);
+        let entries = entries.unwrap_or_else(|error| panic!("{}: {error}; run: sh tests/needs.sh test", dir.display()));
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    };
+    let python = inside(&libraries).pop().expect("the environment has a Python");
+    let versions = inside(&python.join("site-packages/adcp/_compliance")).into_iter();
+    let versions = versions.filter(|path| path.join("test-vectors").is_dir());
+    versions.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), path.join("test-vectors"))).collect()
+}
+
+/// The JSON files of a directory anywhere, by name.
+pub(super) fn read_dir(dir: &Path) -> Vec<(String, Value)> {
+    let entries = std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let paths = paths.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+    paths.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read_path(&path))).collect()
+}
+
+pub(super) fn read_path(path: &Path) -> Value {
+    let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 pub(super) fn text<'a>(value: &'a Value, member: &str) -> &'a str {

@@ -197,6 +197,10 @@ impl ScopeDirectory {
         {
             self.news.notify_one();
         }
+        // Once for these bytes: attempts that find them again only wait.
+        if let Err(fault) = &parsed {
+            tracing::warn!(scope, %fault, "a signing scope cannot sign; its rows wait");
+        }
         self.memory.remember(scope, Remembered { hash, parsed: parsed.clone() });
         parsed
     }

@@ -124,6 +124,30 @@ impl SigningKeys {
         }
     }
 
+    /// What each key does at a moment, in words: its key id, and what follows "key ...".
+    pub(crate) fn told(&self, now: SystemTime) -> impl Iterator<Item = (&TimedKey, String)> {
+        let signing = self.signing_at(now);
+        let time = humantime::format_rfc3339_seconds;
+        self.keys.iter().map(move |timed| {
+            let window = timed.window;
+            let until = window.not_after.map(|end| format!(" until {}", time(end))).unwrap_or_default();
+            let words = match (window.at(now), window.not_before, window.not_after) {
+                (Standing::Open, ..) if signing.is_some_and(|key| Arc::ptr_eq(key, &timed.key)) => {
+                    format!("signs now{until}")
+                }
+                (Standing::Waiting, Some(first), _) => format!("signs from {}{until}", time(first)),
+                (Standing::Over, _, Some(end)) => match end.checked_add(PUBLISHED_AFTER) {
+                    Some(published) if published > now => {
+                        format!("signs no more since {}, and is published until {}", time(end), time(published))
+                    }
+                    _ => format!("signs no more since {}, and is not published", time(end)),
+                },
+                _ => format!("stands by for a newer one{until}"),
+            };
+            (timed, words)
+        })
+    }
+
     /// The one that begins last first.
     pub(crate) fn newest_first(&self) -> &[TimedKey] {
         &self.keys
@@ -235,6 +259,29 @@ mod tests {
         assert_eq!(until(&broken, 101), None);
         // A longer window that began earlier goes on after a shorter one.
         assert_eq!(until(&[("a", None, Some(300)), ("b", Some(50), Some(100))], 60), Some(at(300)));
+    }
+
+    #[test]
+    fn what_each_key_does_is_told_in_words() {
+        let keys = keys(&[
+            ("ancient", None, Some(0)),
+            ("old", Some(1), Some(2_000_000)),
+            ("older", Some(2), None),
+            ("now", Some(3), Some(3_000_000)),
+            ("next", Some(2_500_000), None),
+        ]);
+        let words = |now| {
+            let keys = keys.as_ref().unwrap();
+            keys.told(at(now)).map(|(timed, words)| format!("{} {words}", timed.key.kid())).collect::<Vec<_>>()
+        };
+        let told = [
+            "next signs from 1970-01-29T22:26:40Z",
+            "now signs now until 1970-02-04T17:20:00Z",
+            "older stands by for a newer one",
+            "old signs no more since 1970-01-24T03:33:20Z, and is published until 1970-01-31T03:33:20Z",
+            "ancient signs no more since 1970-01-01T00:00:00Z, and is not published",
+        ];
+        assert_eq!(words(2_100_000), told);
     }
 
     #[test]

@@ -17,7 +17,9 @@ use crate::signature::{Algorithms, SigningKey};
 
 pub(crate) use directory::{ScopeDirectory, ScopeFault};
 pub(crate) use identity::client_certificates;
-pub(crate) use keys::{PUBLISHED_AFTER, SigningKeys, Standing, TimedKey, Window, parse_moment};
+#[cfg(test)]
+pub(crate) use keys::PUBLISHED_AFTER;
+pub(crate) use keys::{SigningKeys, Standing, TimedKey, Window, parse_moment};
 pub(crate) use known::KnownKids;
 pub(crate) use scope::is_scope;
 pub(crate) use table::{ScopeTable, moment, open_key};
@@ -82,6 +84,16 @@ impl Roster {
 }
 
 impl Provider {
+    /// The ids of the keys that are held; by scope, what is held is known only scope by scope.
+    pub(crate) fn kids(&self) -> Vec<String> {
+        match self {
+            Provider::Fixed { keys, .. } => {
+                keys.newest_first().iter().map(|timed| timed.key.kid().to_owned()).collect()
+            }
+            Provider::Scopes(_) | Provider::Table(_) => Vec::new(),
+        }
+    }
+
     /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
     pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
         let (signer, advertised) = match (self, scope) {

@@ -362,3 +362,85 @@ impl State {
         news
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ago(seconds: u64) -> Instant {
+        // The machine has been up for longer than any of these.
+        Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap()
+    }
+
+    fn held(found: Result<Found, ResolveError>, used: u64) -> Held {
+        Held { stamp: "stamp".into(), found, used: ago(used) }
+    }
+
+    fn found() -> Result<Found, ResolveError> {
+        let random = ring::rand::SystemRandom::new();
+        let (key, _) = SigningKey::generate(Algorithm::Ed25519, Some("k"), &random).unwrap();
+        Ok(Found { keys: SigningKeys::single(key), advertised: Algorithms::all(), identity: None })
+    }
+
+    fn state(held: Vec<(&str, Held)>, as_of: u64) -> State {
+        let held = held.into_iter().map(|(scope, held)| (scope.to_owned(), held)).collect();
+        State { held, as_of: Some(ago(as_of)), ..State::default() }
+    }
+
+    #[test]
+    fn what_was_read_is_fresh_for_four_seconds_and_serves_for_sixty() {
+        for (age, fresh, serves) in
+            [(0, true, true), (3, true, true), (4, false, true), (59, false, true), (60, false, false)]
+        {
+            let mut state = state(vec![("a", held(found(), 0))], age);
+            assert_eq!(state.recall("a", FRESH).is_some(), fresh, "{age}");
+            assert_eq!(state.recall("a", GRACE).is_some(), serves, "{age}");
+            assert!(state.recall("b", GRACE).is_none());
+        }
+        assert!(State::default().recall("a", GRACE).is_none());
+    }
+
+    #[test]
+    fn everything_held_is_asked_for_again_but_what_nobody_uses() {
+        let scopes = vec![("used", held(found(), 1)), ("unused", held(found(), 601)), ("wanted", held(found(), 700))];
+        let mut state = state(scopes, 0);
+        for scope in ["new", "new", "wanted"] {
+            state.want(scope);
+        }
+        let mut questions = state.questions();
+        questions.sort_unstable();
+        let question = |scope: &str, stamp: &str| (scope.to_owned(), stamp.to_owned());
+        assert_eq!(questions, [question("new", ""), question("used", "stamp"), question("wanted", "stamp")]);
+        assert!(state.wanted.is_empty());
+    }
+
+    #[test]
+    fn only_a_scope_that_somebody_knows_is_news() {
+        let unknown = || held(Err(ResolveError::Unknown), 0);
+        let mut state = state(vec![("gone", held(found(), 0))], 0);
+        assert!(!state.take(vec![("never".into(), unknown())], Instant::now()));
+        assert!(state.take(vec![("gone".into(), unknown())], Instant::now()));
+        assert!(!state.take(vec![("gone".into(), unknown())], Instant::now()));
+        assert!(state.take(vec![("never".into(), held(found(), 0))], Instant::now()));
+        assert!(!state.take(Vec::new(), Instant::now()));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_least_used_goes_first() {
+        let mut state = state(vec![("old", held(Err(ResolveError::Unknown), 500))], 0);
+        let many = (0..MAX_HELD).map(|nth| (format!("scope-{nth}"), held(Err(ResolveError::Unknown), 1)));
+        state.take(many.collect(), Instant::now());
+        assert!(state.held.len() <= MAX_HELD && !state.held.contains_key("old"));
+    }
+
+    #[test]
+    fn moments_of_the_table_are_finite() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(moment(None), Ok(None));
+        assert_eq!(moment(Some(1.5)), Ok(Some(at(1) + Duration::from_millis(500))));
+        assert_eq!(moment(Some(-1.0)), Ok(Some(UNIX_EPOCH - Duration::from_secs(1))));
+        for seconds in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e300] {
+            assert_eq!(moment(Some(seconds)), Err(ScopeFault::StoredMalformed), "{seconds}");
+        }
+    }
+}

@@ -113,6 +113,11 @@ pub(crate) enum Fact {
         "the database user may not read what composed rows are rendered from, so they wait: grant it outboxd_daemon"
     )]
     ComposedUnreadable,
+    #[error(
+        "the database user may not write down which keys this replica holds, so `outboxd rekey` does not see it: grant it \
+         outboxd_daemon"
+    )]
+    ReplicasUnwritable,
     #[error("the check on column state does not allow {state}, which settling writes: allow it")]
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
@@ -136,6 +141,7 @@ impl Finding {
                 | Fact::Unwritable { .. }
                 | Fact::Undeletable
                 | Fact::ComposedUnreadable
+                | Fact::ReplicasUnwritable
         )
     }
 
@@ -160,6 +166,7 @@ pub(super) struct Inspection {
     has_rules: bool,
     may_delete: bool,
     may_read_composed: bool,
+    may_write_replicas: bool,
     schema: String,
     may_use_schema: bool,
     columns: Vec<String>,
@@ -181,6 +188,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         has_rules: read(answer, "has_rules")?,
         may_delete: read(answer, "may_delete")?,
         may_read_composed: read(answer, "may_read_composed")?,
+        may_write_replicas: read(answer, "may_write_replicas")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
         columns: read(answer, "columns")?,
@@ -221,6 +229,9 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.may_read_composed {
         facts.push((Warn, Fact::ComposedUnreadable));
+    }
+    if !table.may_write_replicas {
+        facts.push((Warn, Fact::ReplicasUnwritable));
     }
     if table.row_security {
         facts.push((Warn, Fact::RowSecurity));

@@ -11,6 +11,7 @@ mod plans;
 mod processing;
 mod schema;
 mod scopes;
+mod sealed;
 mod settling;
 mod sweeping;
 mod webhooks;

@@ -22,6 +22,7 @@ const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
 const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 const PURGED_ROWS: &str = "outboxd_purged_rows_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
+const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
@@ -31,6 +32,8 @@ const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
 const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
+const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
+const ENVELOPE_CENSUS_AGE: &str = "outboxd_envelope_census_age_seconds";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
 const EARLIEST_EXPIRY: &str = "outboxd_earliest_expiry_timestamp_seconds";
 const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
@@ -85,6 +88,7 @@ fn describe() {
     describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
     describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
+    describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
@@ -99,6 +103,8 @@ fn describe() {
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
+    describe_gauge!(ENVELOPE_ROWS, count, "What an envelope key is needed for, by place and the key's fingerprint.");
+    describe_gauge!(ENVELOPE_CENSUS_AGE, Unit::Seconds, "Since outboxd_envelope_rows was last counted to the end.");
     describe_gauge!(EGRESS_ALLOWED, count, "Private networks that the configuration opened.");
     describe_gauge!(
         EARLIEST_EXPIRY,
@@ -164,6 +170,11 @@ pub(crate) fn connection(reused: bool) {
     counter!(CONNECTIONS, "kind" => if reused { "reused" } else { "opened" }).increment(1);
 }
 
+/// The sum so far, which the process keeps.
+pub(crate) fn dials(total: u64) {
+    counter!(DIALS).absolute(total);
+}
+
 pub(crate) fn connections_idle(count: usize) {
     gauge!(CONNECTIONS_IDLE).set(count as f64);
 }
@@ -192,6 +203,15 @@ pub(crate) fn clock_skew(seconds: f64) {
 pub(crate) fn reloaded(ok: bool) {
     counter!(RELOADS, "result" => if ok { "ok" } else { "failed" }).increment(1);
     gauge!(RELOAD_FAILED).set(if ok { 0.0 } else { 1.0 });
+}
+
+/// Places are the store's list, and keys those of the configuration, or none. No number says that it is not counted.
+pub(crate) fn envelope_rows(place: &'static str, key: &str, rows: Option<u64>) {
+    gauge!(ENVELOPE_ROWS, "place" => place, "key" => key.to_owned()).set(rows.map_or(f64::NAN, |rows| rows as f64));
+}
+
+pub(crate) fn envelope_census_age(age: Option<Duration>) {
+    gauge!(ENVELOPE_CENSUS_AGE).set(age.map_or(f64::NAN, |age| age.as_secs_f64()));
 }
 
 pub(crate) fn egress_allowed(networks: usize) {

@@ -12,7 +12,7 @@ from typing import Any
 
 from adcp.server.idempotency import MemoryBackend
 from adcp.server.idempotency.webhook_dedup import WebhookDedupStore
-from adcp.signing.jwks import StaticJwksResolver
+from adcp.signing.jwks import CachingJwksResolver, StaticJwksResolver
 from adcp.signing.webhook_verifier import WebhookVerifyOptions
 from adcp.webhook_receiver import LegacyHmacFallback, WebhookReceiver, WebhookReceiverConfig
 from channel import Command
@@ -30,16 +30,24 @@ class Receiver:
         self,
         certificate: str,
         private_key: str,
-        jwks: list[dict[str, Any]],
+        jwks: list[dict[str, Any]] | None = None,
         hmac_secret: str | None = None,
+        jwks_url: str | None = None,
+        jwks_max_age: float = 1800.0,
     ) -> int:
-        """Starts and answers the port."""
+        """Starts and answers the port. Keys are those of `jwks`, or those that the SDK fetches and keeps for a while."""
+        resolver: Any = StaticJwksResolver({"keys": jwks or []})
+        if jwks_url is not None:
+            # Hardly ever asked again for a key id that the set lacks: what is not published in time is not verified.
+            resolver = CachingJwksResolver(
+                jwks_url, allow_private=True, max_age_seconds=jwks_max_age, cooldown_seconds=jwks_max_age * 0.9
+            )
         fallback = hmac_secret and LegacyHmacFallback.from_shared_secret(
             secret=hmac_secret.encode(), sender_identity="seller-legacy"
         )
         self.receiver = WebhookReceiver(
             WebhookReceiverConfig(
-                verify_options=WebhookVerifyOptions(jwks_resolver=StaticJwksResolver({"keys": jwks})),
+                verify_options=WebhookVerifyOptions(jwks_resolver=resolver),
                 dedup=WebhookDedupStore(MemoryBackend(), ttl_seconds=86_400),
                 receiver_scope="buyer-1",
                 publisher_scope_for=lambda _signer: "seller-1",

@@ -12,12 +12,13 @@ import os
 import signal
 import sys
 
+import oracle
 import receiver
 import registry
 import seller
 from channel import converse
 
-ROLES = {"receiver": receiver.commands, "registry": registry.commands, "seller": seller.commands}
+ROLES = {"oracle": oracle.commands, "receiver": receiver.commands, "registry": registry.commands, "seller": seller.commands}
 
 
 def main() -> None:

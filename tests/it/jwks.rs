@@ -72,6 +72,15 @@ async fn get(daemon: &Daemon, path: &str) -> Told {
     ask(daemon, "GET", path, "").await
 }
 
+pub async fn kids(daemon: &Daemon) -> Vec<String> {
+    get(daemon, ALL).await.kids()
+}
+
+/// The key ids of a key set.
+pub async fn published(daemon: &Daemon, path: &str) -> Vec<String> {
+    get(daemon, path).await.kids()
+}
+
 pub fn publishing(config: Config) -> Config {
     config.set("jwks.listen", "127.0.0.1:0")
 }

@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::jwks::{ALL, published, publishing};
 use crate::support::certs::Authority;
 use crate::support::cluster::TABLE;
 use crate::support::config::{Config, text};
@@ -13,7 +15,7 @@ use crate::support::eventually::{eventually, ticks};
 use crate::support::keys::SigningKey;
 use crate::support::metrics::{ATTEMPTS, STATEMENTS};
 use crate::support::receiver::{Received, Receiver};
-use crate::support::seal::Draft;
+use crate::support::seal::{Draft, EnvelopeKey};
 use crate::support::tool::{Done, outboxd};
 use crate::support::verify::assert_signed;
 use crate::support::world::World;
@@ -413,7 +415,7 @@ async fn another_envelope_key_opens_no_scope_and_says_so() {
     let world = World::new().await;
     let config = by_table(&world);
     put(&config, "alpha", &SigningKey::ed25519("alpha-1"), &[]).await;
-    let stranger = crate::support::seal::EnvelopeKey::new();
+    let stranger = EnvelopeKey::new();
     let file = text(&config.file("stranger.key", stranger.hex()));
     let elsewhere = config.clone().set("envelope.key_files", vec![file.clone()]);
     let listed = done(&elsewhere, &["list"]).await.stdout;
@@ -442,4 +444,110 @@ async fn the_table_is_one_of_several_sources_and_must_be_there() {
         let told = format!("{}{}", ended.stdout, ended.stderr);
         assert!(ended.code == Some(EX_CONFIG) && told.contains("outboxd migrate"), "{command}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn what_the_table_holds_moves_to_the_newest_envelope_key() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let config = by_table(&world);
+    let (alpha, odd) = (SigningKey::ed25519("alpha-1"), SigningKey::p256("\\ \"odd\" [1]"));
+    put(&config, "alpha", &alpha, &[]).await;
+    let jwk = odd.private_jwk().to_string();
+    let written = scope_with(&config, &["put", "tenant:\"bêta\"/\\", "--key", "-"], jwk).await;
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let leaf = Authority::new("clients").client_leaf("alpha", (2090, 1, 1));
+    let certificate = text(&config.file("client.pem", &leaf.certificate_pem));
+    let key = text(&config.file("client.key", &leaf.key_pem));
+    done(&config, &["put", "alpha", "--client-cert", &certificate, "--client-key", &key]).await;
+
+    let both = config.clone().envelope_keys(&[&new, &world.key]);
+    let daemon = Daemon::start(&both).await;
+    insert(&world, "alpha").await;
+    world.all_are("delivered").await;
+    let fingerprints: Value =
+        serde_json::from_str(&outboxd(&both, &["keys", "--json"], "").await.stdout).expect("a JSON object");
+    let old = fingerprints["keys"][1]["fingerprint"].as_str().expect("a fingerprint").to_owned();
+    let drop = async || outboxd(&both, &["keys", "--may-drop", &old], "").await;
+    let refused = drop().await;
+    assert!(refused.code == Some(75) && refused.stdout.contains("signing_keys"), "{refused:?}");
+    // A reload that would lose them is refused too.
+    let from = daemon.lines().len();
+    both.clone().envelope_keys(&[&new]).write();
+    daemon.signal(Signal::SIGHUP);
+    daemon.line(from, &["reload failed", &old]).await;
+    both.write();
+
+    let report = outboxd(&both, &["rekey", "--json"], "").await;
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let report: Value = serde_json::from_str(&report.stdout).expect("a JSON object");
+    let resealed = |place: &str| {
+        let places = report["places"].as_array().expect("there are places");
+        places.iter().find(|tally| tally["place"] == place).map(|tally| tally["resealed"].clone())
+    };
+    assert_eq!((resealed("signing_keys"), resealed("client_certificates")), (Some(2.into()), Some(1.into())));
+    let only_new = config.clone().envelope_keys(&[&new]);
+    let listed = done(&only_new, &["list"]).await.stdout;
+    assert_eq!(listed.matches("signs now").count(), 2, "{listed}");
+    assert!(listed.contains("client certificate until 2090-01-01"), "{listed}");
+    let listed = done(&config, &["list"]).await.stdout;
+    assert_eq!(listed.matches("not held here").count(), 3, "{listed}");
+    let from = daemon.lines().len();
+    only_new.write();
+    daemon.signal(Signal::SIGHUP);
+    daemon.line(from, &["reloaded"]).await;
+    let draft = Draft::to(world.receiver.url("/hooks")).scope("alpha");
+    let row = draft.task_id.clone();
+    world.database.insert(&[draft.seal(&new)]).await;
+    is(&world, &row, "delivered", None).await;
+}
+
+#[tokio::test]
+async fn the_tables_keys_are_published_before_any_row_needs_them() {
+    let world = World::new().await;
+    let config = publishing(by_table(&world));
+    let (alpha, beta, next) =
+        (SigningKey::ed25519("alpha-1"), SigningKey::p256("beta-1"), SigningKey::ed25519("alpha-2"));
+    put(&config, "tenant:alpha", &alpha, &[]).await;
+    let daemon = Daemon::start(&config).await;
+    assert_eq!(published(&daemon, ALL).await, ["alpha-1"]);
+    put(&config, "beta", &beta, &[]).await;
+    put(&config, "tenant:alpha", &next, &["--not-before", "2090-01-01T00:00:00Z"]).await;
+    let are = async |path: &str, kids: &[&str]| {
+        eventually(&format!("{path} has {kids:?}"), async || match published(&daemon, path).await {
+            found if found == kids => Ok(()),
+            found => Err(format!("{found:?}")),
+        })
+        .await;
+    };
+    are(ALL, &["alpha-1", "alpha-2", "beta-1"]).await;
+    are("/scopes/tenant%3Aalpha/jwks.json", &["alpha-1", "alpha-2"]).await;
+    // A retired key is published on, and what cannot be read takes nobody's keys down.
+    done(&config, &["retire", "tenant:alpha", "alpha-1"]).await;
+    let (here, away) = (format!("{TABLE}_scope_keys"), "elsewhere");
+    world.database.execute(&format!("ALTER TABLE {here} RENAME TO {away}"), &[]).await;
+    daemon.line(0, &["a key set is not published as it should be", "cannot be read"]).await;
+    are(ALL, &["alpha-1", "alpha-2", "beta-1"]).await;
+    world.database.execute(&format!("ALTER TABLE {away} RENAME TO {here}"), &[]).await;
+    done(&config, &["decommission", "beta"]).await;
+    are(ALL, &["alpha-1", "alpha-2"]).await;
+}
+
+#[tokio::test]
+async fn what_the_table_holds_is_told_of_before_it_expires() {
+    let world = World::new().await;
+    let config = by_table(&world);
+    put(&config, "alpha", &SigningKey::ed25519("alpha-1"), &["--not-after", "2090-06-01T00:00:00Z"]).await;
+    let leaf = Authority::new("clients").client_leaf("alpha", (2020, 1, 1));
+    let certificate = text(&config.file("client.pem", &leaf.certificate_pem));
+    let key = text(&config.file("client.key", &leaf.key_pem));
+    done(&config, &["put", "alpha", "--client-cert", &certificate, "--client-key", &key]).await;
+    let daemon = Daemon::start(&config).await;
+    daemon.line(0, &["has expired", "client certificate of scope", "alpha"]).await;
+    let earliest =
+        async |kind| daemon.metrics().await.total("outboxd_earliest_expiry_timestamp_seconds", &[("kind", kind)]);
+    assert_eq!(earliest("client_certificate").await, 1_577_836_800.0);
+    assert_eq!(earliest("signing_key").await, 3_799_958_400.0);
+    let checked = outboxd(&config, &["check"], "").await;
+    assert!(checked.stdout.contains("client certificate of scope \"alpha\": expired on 2020-01-01"), "{checked:?}");
 }

@@ -165,6 +165,16 @@ impl Database {
         .await;
     }
 
+    /// The same, due in an hour; no daemon sees them before that.
+    pub async fn insert_for_later(&self, rows: &[Sealed]) {
+        self.client.batch_execute("begin").await.expect("it begins");
+        self.insert(rows).await;
+        let tasks: Vec<&str> = rows.iter().map(|row| row.draft.task_id.as_str()).collect();
+        let sql = format!("UPDATE {TABLE} SET available_at = now() + interval '1 hour' WHERE task_id = any($1)");
+        self.execute(&sql, &[&tasks]).await;
+        self.client.batch_execute("commit").await.expect("it commits");
+    }
+
     pub async fn rows(&self) -> Vec<OutboxRow> {
         let sql = format!(
             "SELECT task_id, state, attempt_count, last_http_status, last_error, lease_token, \

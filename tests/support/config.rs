@@ -10,6 +10,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::seal::EnvelopeKey;
+
 #[derive(Clone)]
 pub struct Config {
     directory: Arc<TempDir>,
@@ -70,6 +72,13 @@ impl Config {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Envelope keys, newest first, in files beside the configuration.
+    pub fn envelope_keys(self, newest_first: &[&EnvelopeKey]) -> Config {
+        let file = |key: &&EnvelopeKey| text(&self.file(&format!("{}.key", key.fingerprint()), key.hex()));
+        let files: Vec<String> = newest_first.iter().map(file).collect();
+        self.set("envelope.key_files", files)
     }
 
     /// Writes the file as it stands now, over an earlier one, and says where it is.

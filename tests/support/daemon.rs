@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use super::config::Config;
 use super::eventually::{PATIENCE, eventually, within};
 use super::metrics::Metrics;
+use super::namespace::Namespace;
 use super::runtime;
 
 pub struct Daemon {
@@ -54,6 +55,13 @@ impl Daemon {
         Daemon::command(config, &["run"])
     }
 
+    /// Running in another network, where its admin listener is out of reach.
+    pub fn spawn_inside(network: &Namespace, config: &Config) -> Daemon {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", network.path().display())).arg(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(command, config, &config.write(), &["run"])
+    }
+
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
         Daemon::with_file(config, &config.write(), arguments)
@@ -61,7 +69,10 @@ impl Daemon {
 
     /// The same with a configuration file that the test wrote itself.
     pub fn with_file(config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(Command::new(env!("CARGO_BIN_EXE_outboxd")), config, file, arguments)
+    }
+
+    fn begin(mut command: Command, config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
         command.args(arguments).arg("--config").arg(file);
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
@@ -97,6 +108,10 @@ impl Daemon {
             }
         })
         .await;
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
     }
 
     pub fn signal(&self, signal: Signal) {

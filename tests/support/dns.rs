@@ -15,6 +15,9 @@ use tokio::net::UdpSocket;
 
 use super::runtime::servers;
 
+/// No name has a star alone as its first label and nothing behind it.
+const EVERY_OTHER: &str = "*";
+
 type Table = Arc<Mutex<HashMap<String, Vec<IpAddr>>>>;
 
 pub struct Dns {
@@ -24,10 +27,16 @@ pub struct Dns {
 
 impl Dns {
     pub async fn start() -> Dns {
+        Dns::on(std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port")).await
+    }
+
+    /// On a socket that may be of another network.
+    pub async fn on(socket: std::net::UdpSocket) -> Dns {
         let table = Table::default();
         let answers = Answers(Arc::clone(&table));
         let serving = servers().spawn(async move {
-            let socket = UdpSocket::bind("127.0.0.1:0").await.expect("loopback has a free port");
+            socket.set_nonblocking(true).expect("a socket can be told");
+            let socket = UdpSocket::from_std(socket).expect("the runtime takes sockets");
             let address = socket.local_addr().expect("it is bound");
             let mut server = Server::new(answers);
             server.register_socket(socket);
@@ -35,6 +44,11 @@ impl Dns {
             address
         });
         Dns { address: serving.await.expect("binding does not panic"), table }
+    }
+
+    /// From now on every name that is not in the table has these addresses.
+    pub fn set_all(&self, addresses: &[&str]) {
+        self.set(EVERY_OTHER, addresses);
     }
 
     /// From now on `name` has these addresses and no others.
@@ -51,7 +65,10 @@ impl RequestHandler for Answers {
     async fn handle_request<R: ResponseHandler, T: Time>(&self, request: &Request, mut response: R) -> ResponseInfo {
         let info = request.request_info().expect("a resolver asks one question");
         let name = info.query.name().to_string();
-        let known = self.0.lock().expect("no holder panics").get(name.trim_end_matches('.')).cloned();
+        let known = {
+            let table = self.0.lock().expect("no holder panics");
+            table.get(name.trim_end_matches('.')).or_else(|| table.get(EVERY_OTHER)).cloned()
+        };
         let mut metadata = Metadata::response_from_request(info.metadata);
         metadata.authoritative = true;
         if known.is_none() {

@@ -6,6 +6,8 @@ pub const ATTEMPTS: &str = "outboxd_attempts_total";
 pub const LEASES_LOST: &str = "outboxd_leases_lost_total";
 /// Connections by `kind`: opened or reused.
 pub const CONNECTIONS: &str = "outboxd_connections_total";
+/// Connections begun, whatever came of them.
+pub const DIALS: &str = "outboxd_dials_total";
 /// Statements done, by `statement`: the file's path.
 pub const STATEMENTS: &str = "outboxd_statement_duration_seconds_count";
 

@@ -12,6 +12,7 @@ pub mod keys;
 pub mod link;
 pub mod listener;
 pub mod metrics;
+pub mod namespace;
 pub mod peer;
 pub mod receiver;
 pub mod reference;

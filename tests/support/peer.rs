@@ -40,6 +40,11 @@ impl Peer {
         Peer::start("registry").await
     }
 
+    /// What the SDK says of URLs and rows.
+    pub async fn oracle() -> Peer {
+        Peer::start("oracle").await
+    }
+
     async fn start(role: &'static str) -> Peer {
         let directory = TempDir::new().expect("the temp directory takes another");
         let socket = directory.path().join("peer");

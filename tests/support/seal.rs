@@ -1,14 +1,16 @@
 //! An independent sealing oracle: AAD, envelopes and bodies as wire.md sections 2 and 7.3 state them, made with
 //! ring and nothing of the crate. It deliberately checks nothing, so that tests can seal what no host should.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use super::keys::{hex, random};
+use super::keys::{hex, random, unhex};
 
 #[derive(Clone)]
 pub struct EnvelopeKey(pub [u8; 32]);
@@ -22,6 +24,12 @@ impl EnvelopeKey {
         hex(&self.0)
     }
 
+    /// As `outboxd keygen` writes it.
+    pub fn of_file(path: &Path) -> EnvelopeKey {
+        let text = std::fs::read_to_string(path).expect("the key's file is there");
+        EnvelopeKey(unhex(text.trim()).try_into().expect("32 bytes in hex"))
+    }
+
     /// Ciphertext and tag.
     pub fn seal(&self, nonce: [u8; 12], aad: &[u8], plaintext: &[u8]) -> Vec<u8> {
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &self.0).expect("the key has 32 bytes"));
@@ -29,6 +37,23 @@ impl EnvelopeKey {
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut sealed)
             .expect("the plaintext is short enough");
         sealed
+    }
+
+    /// Nothing where it was sealed under another key, or bound to something else.
+    pub fn open(&self, nonce: &[u8], aad: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &self.0).expect("the key has 32 bytes"));
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut opened = sealed.to_vec();
+        let length = key.open_in_place(nonce, Aad::from(aad), &mut opened).ok()?.len();
+        opened.truncate(length);
+        Some(opened)
+    }
+
+    /// By which commands, logs and metrics name it.
+    pub fn fingerprint(&self) -> String {
+        let mut named = b"outboxd envelope key\0".to_vec();
+        named.extend_from_slice(&self.0);
+        hex(&digest(&SHA256, &named).as_ref()[..6])
     }
 }
 

@@ -67,6 +67,14 @@ impl World {
         drafts.into_iter().map(|draft| draft.seal(&self.key)).collect()
     }
 
+    /// As `insert`, but sealed under another key.
+    pub async fn insert_under(&self, key: &EnvelopeKey, target: &str, count: usize) -> Vec<Draft> {
+        let drafts = Draft::many(&self.receiver.url(target), count);
+        let sealed: Vec<Sealed> = drafts.iter().cloned().map(|draft| draft.seal(key)).collect();
+        self.database.insert(&sealed).await;
+        drafts
+    }
+
     /// Pending rows for this receiver's `target`, as drafts for later comparison.
     pub async fn insert(&self, target: &str, count: usize) -> Vec<Draft> {
         let drafts = Draft::many(&self.receiver.url(target), count);

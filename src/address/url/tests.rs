@@ -121,6 +121,31 @@ fn a_number_that_is_not_a_plain_address_is_refused() {
 }
 
 #[test]
+fn a_host_that_shows_one_name_and_means_another_is_refused() {
+    for text in [
+        "https://ex\u{ad}ample.com/",
+        "https://exam\u{200b}ple.com/",
+        "https://\u{ff45}xample.com/",
+        "https://\u{24d4}xample.com:8443/",
+        "https://example\u{3002}com/",
+        "https://foo\u{300}.example/",
+        "https://\u{fb01}n.example/",
+    ] {
+        assert_eq!(parse(text).err(), Some(UrlError::HostSpelling), "{text}");
+    }
+    for (text, host) in [
+        ("https://B\u{dc}CHER.example./", "xn--bcher-kva.example"),
+        ("https://fa\u{df}.example:8443/", "xn--fa-hia.example"),
+        ("https://fa\u{1e9e}.example/", "xn--fa-hia.example"),
+        ("https://f\u{f2}\u{f3}.example/", "xn--f-tgad.example"),
+        ("https://XN--BCHER-KVA.example/\u{ad}", "xn--bcher-kva.example"),
+        ("https://\u{65e5}\u{672c}.example/", "xn--wgv71a.example"),
+    ] {
+        assert_eq!(parse(text).unwrap().host(), host, "{text}");
+    }
+}
+
+#[test]
 fn names_outside_the_public_dns_are_refused_unless_opened() {
     let names = [
         "localhost",

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::deliver::provider;
 use crate::envelope::Keyring;
 use crate::jwks::Publication;
-use crate::signer::{PUBLISHED_AFTER, Provider, ResolveError, Roster, SigningKeys, Standing, TimedKey};
+use crate::signer::{Provider, ResolveError, Roster, SigningKeys};
 use crate::store::Store;
 use crate::telemetry::expiry::{Dated, Expiring};
 
@@ -54,9 +54,8 @@ pub(super) async fn judge(config: &Config, keyring: &Arc<Keyring>, store: Arc<St
 }
 
 fn fixed(keys: &SigningKeys, now: SystemTime, findings: &mut Findings) {
-    let signing = keys.signing_at(now).map(|key| key.kid());
-    for timed in keys.newest_first() {
-        findings.ok("signing", line(timed, signing, now));
+    for (timed, words) in keys.told(now) {
+        findings.ok("signing", format!("{} key {:?} {words}", timed.key.algorithm(), timed.key.kid()));
     }
     match keys.covered_until(now) {
         None => {}
@@ -68,22 +67,6 @@ fn fixed(keys: &SigningKeys, now: SystemTime, findings: &mut Findings) {
             findings.warn("signing", format!("from {end} on no key may sign; add one that does"));
         }
         Some(_) => {}
-    }
-}
-
-fn line(timed: &TimedKey, signing: Option<&str>, now: SystemTime) -> String {
-    let key = format!("{} key {:?}", timed.key.algorithm(), timed.key.kid());
-    let time = humantime::format_rfc3339_seconds;
-    let window = timed.window;
-    let until = window.not_after.map(|end| format!(" until {}", time(end))).unwrap_or_default();
-    match (window.at(now), window.not_before, window.not_after) {
-        (Standing::Open, ..) if signing == Some(timed.key.kid()) => format!("{key} signs now{until}"),
-        (Standing::Waiting, Some(first), _) => format!("{key} signs from {}{until}", time(first)),
-        (Standing::Over, _, Some(end)) => {
-            let published = end.checked_add(PUBLISHED_AFTER).map(|end| format!("{}", time(end))).unwrap_or_default();
-            format!("{key} signs no more since {}, and is published until {published}", time(end))
-        }
-        _ => format!("{key} stands by for a newer one{until}"),
     }
 }
 

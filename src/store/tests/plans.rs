@@ -112,6 +112,39 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
 }
 
 #[tokio::test]
+async fn open_rows_are_listed_from_their_own_index_however_many_are_finished() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    fill(&db, 2_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    for _ in 0..2 {
+        for after in ["", "21000"] {
+            let listed = plan(&db, &db.store.statements.list_outbox, &[&after, &1000_i64]).await;
+            assert!(listed.contains(&format!("using {TABLE}_work_idx")), "{listed}");
+            assert!(!listed.contains("Seq Scan on") && pages(&listed) <= 2500, "{} pages: {listed}", pages(&listed));
+        }
+        analyze(&db).await;
+    }
+}
+
+#[tokio::test]
+async fn sealed_rows_are_read_and_replaced_by_their_ids_whatever_the_statistics_say() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    fill(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    let keys: Vec<String> = (39_501..=40_000).map(|id: i32| id.to_string()).collect();
+    let (was, sealed) = (vec![b"twelve bytes".as_slice(); 500], vec![[0_u8; 100].as_slice(); 500]);
+    let read = plan(&db, &db.store.statements.read_outbox, &[&keys, &(1_i64 << 24)]).await;
+    assert_by_index(&read, "pkey", 2000);
+    let fingerprints = vec!["f"; 500];
+    let parameters: [Parameter<'_>; 5] = [&keys, &was, &sealed, &was, &fingerprints];
+    let replaced = plan(&db, &db.store.statements.reseal_outbox, &parameters).await;
+    assert!(replaced.contains("rows=500 loops=1"), "{replaced}");
+    // Twice by the key, a lock and a new version each; where that is on another page, an entry in each index.
+    assert_by_index(&replaced, "pkey", 16_000);
+}
+
+#[tokio::test]
 async fn a_replay_is_compared_with_what_is_stored_under_its_keys_and_nothing_else_is_read() {
     let db = Database::new(Schema::Ours).await;
     db.run(inbox::UNGUARD).await;

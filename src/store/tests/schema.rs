@@ -36,7 +36,7 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "scopes", "ledger", "demo"];
+    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "scopes", "ledger", "demo"];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -152,9 +152,18 @@ async fn the_files_run_in_psql_with_its_own_variables() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     let mut command = Command::new(cluster().programs().join("psql"));
     command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &db.url, "-v", "outbox=my_box"]);
-    for suffix in
-        ["work_idx", "retry_until_idx", "open_rows_idx", "composed", "hints", "scopes", "scope_keys", "scope_keys_idx"]
-    {
+    for suffix in [
+        "work_idx",
+        "retry_until_idx",
+        "open_rows_idx",
+        "composed",
+        "hints",
+        "replicas",
+        "keys",
+        "scopes",
+        "scope_keys",
+        "scope_keys_idx",
+    ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
     let mut files: Vec<String> = sql_files("migrations").into_iter().collect();
@@ -241,6 +250,7 @@ async fn the_preflight_names_privileges_that_the_user_lacks() {
     let expected = [
         (Severity::Warn, Fact::Undeletable),
         (Severity::Warn, Fact::ComposedUnreadable),
+        (Severity::Warn, Fact::ReplicasUnwritable),
         (Severity::Warn, Fact::RowSecurity),
         (Severity::Refuse, Fact::Unwritable { columns: vec!["updated_at"] }),
     ];
