@@ -126,6 +126,13 @@ impl Store {
         Ok(retired.into_iter().next())
     }
 
+    /// `sql/scopes/remove_key.sql`: whether there was such a key.
+    pub(crate) async fn remove_key(&self, scope: &str, key_id: &str) -> Result<bool, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&scope, &key_id];
+        let gone = self.read_all(&self.statements.remove_key, &parameters, |answer| read::<String>(answer, "key_id"));
+        Ok(!gone.await?.is_empty())
+    }
+
     /// `sql/scopes/decommission_scope.sql` and, once that is committed, `sql/scopes/delete_keys.sql`: how many keys were
     /// deleted.
     pub(crate) async fn decommission_scope(&self, scope: &str) -> Result<u64, StoreError> {

@@ -87,6 +87,7 @@ statements! {
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);
     retire_key = "scopes/retire_key" (TEXT, TEXT, FLOAT8);
+    remove_key = "scopes/remove_key" (TEXT, TEXT);
     decommission_scope = "scopes/decommission_scope" (TEXT);
     delete_keys = "scopes/delete_keys" (TEXT);
     accept_notification = "inbox/accept_notification" (TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, INT4);

@@ -277,8 +277,11 @@ async fn a_retired_key_signs_no_more_and_a_decommissioned_scopes_rows_are_quaran
     is(&world, &row, "delivered", None).await;
     assert_signed(of(&world.receiver.received(), &row), &second);
 
+    let stolen = done(&config, &["retire", "alpha", "alpha-1", "--stolen"]).await;
+    assert!(stolen.stderr.is_empty(), "another signs: {stolen:?}");
+    assert!(!done(&config, &["list"]).await.stdout.contains("alpha-1"));
     let gone = done(&config, &["decommission", "alpha"]).await;
-    assert!(gone.stdout.contains("2 private key(s) deleted"), "{gone:?}");
+    assert!(gone.stdout.contains("1 private key(s) deleted"), "{gone:?}");
     eventually("rows are quarantined", async || {
         let row = insert(&world, "alpha").await;
         is_settled(&world, &row).await;
@@ -368,6 +371,7 @@ async fn the_command_takes_keys_from_files_and_input_and_shows_none() {
         (vec!["put", "b\ntab", "--algorithms", "ed25519"], EX_DATAERR, "is no scope"),
         (vec!["put", "beta", "--algorithms", "rsa"], EX_DATAERR, "--algorithms"),
         (vec!["retire", "alpha", "nobody"], EX_NOINPUT, "no key"),
+        (vec!["retire", "alpha", "nobody", "--stolen"], EX_NOINPUT, "no key"),
         (vec!["list", "nobody"], EX_NOINPUT, "no scope"),
         (vec!["decommission", "nobody"], EX_NOINPUT, "--unknown"),
     ] {

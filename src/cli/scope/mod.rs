@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::deliver::keyring;
 use crate::envelope::Keyring;
 use crate::signer::{is_scope, parse_moment};
-use crate::store::{Retired, Store, StoredScope};
+use crate::store::{Retired, Store, StoredKey, StoredScope};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -40,6 +40,9 @@ enum Action {
         /// When it signs for the last time, as 2026-12-01T00:00:00Z [default: now]
         #[arg(long, value_name = "MOMENT", value_parser = moment)]
         at: Option<SystemTime>,
+        /// Take it away instead, at once and from the published key sets too: nothing that it signed is to be believed.
+        #[arg(long, conflicts_with = "at")]
+        stolen: bool,
     },
     /// Give a scope up for good: its rows are quarantined and its private keys deleted.
     Decommission {
@@ -84,7 +87,8 @@ struct PutArgs {
 }
 
 const PUT_HELP: &str = "\
-A new key is published before it signs: receivers keep key sets for up to 30 minutes.
+A new key is published before it signs, by at least 40 minutes: receivers keep key
+sets for 30, and what they have verified for 6.
 
   outboxd keygen ed25519 --kid alpha-2 --out alpha-2.pem --jwk alpha-2.jwk.json
   outboxd scope put tenant:alpha --key alpha-2.pem --key-id alpha-2 \\
@@ -124,7 +128,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         match &args.action {
             Action::Put(args) => put::put(args, &held).await,
             Action::List { scope, json } => list::list(scope.as_deref(), *json, &held).await,
-            Action::Retire { scope, key_id, at } => {
+            Action::Retire { scope, key_id, stolen: true, .. } => remove(scope, key_id, &held.store).await,
+            Action::Retire { scope, key_id, at, .. } => {
                 retire(scope, key_id, at.unwrap_or_else(SystemTime::now), &held.store).await
             }
             Action::Decommission { scope, unknown } => decommission(scope, *unknown, &held.store).await,
@@ -144,25 +149,42 @@ async fn stored(store: &Store, scope: &str) -> Result<Option<StoredScope>, Failu
     Ok(changed.into_iter().find_map(|changed| changed.stored))
 }
 
+fn no_key(scope: &str, key_id: &str) -> Failure {
+    Failure::absent(format!("scope {scope:?} has no key {key_id:?}"))
+}
+
+async fn remove(scope: &str, key_id: &str, store: &Store) -> Result<(), Failure> {
+    if !store.remove_key(scope, key_id).await? {
+        return Err(no_key(scope, key_id));
+    }
+    println!("{key_id} is taken away: within 5 s it neither signs nor is published");
+    warn_of_silence(scope, seconds(SystemTime::now()), store).await
+}
+
 async fn retire(scope: &str, key_id: &str, at: SystemTime, store: &Store) -> Result<(), Failure> {
     match store.retire_key(scope, key_id, seconds(at)).await? {
-        None => Err(Failure::absent(format!("scope {scope:?} has no key {key_id:?}"))),
+        None => Err(no_key(scope, key_id)),
         Some(Retired::TakenAway) => {
             println!("{key_id} had not begun to sign, and is taken away");
             Ok(())
         }
         Some(Retired::Ends(end)) => {
             println!("{key_id} signs until {}", spelt(Some(end)));
-            let others = stored(store, scope).await?.map(|stored| stored.keys).unwrap_or_default();
-            let goes_on = |key: &crate::store::StoredKey| {
-                key.not_before.is_none_or(|begins| begins <= end) && key.not_after.is_none_or(|ends| ends > end)
-            };
-            if !others.iter().any(goes_on) {
-                eprintln!("No other key of the scope signs then: its rows will wait (signing_unavailable).");
-            }
-            Ok(())
+            warn_of_silence(scope, end, store).await
         }
     }
+}
+
+/// That no key of the scope may sign at a moment.
+async fn warn_of_silence(scope: &str, at: f64, store: &Store) -> Result<(), Failure> {
+    let keys = stored(store, scope).await?.map(|stored| stored.keys).unwrap_or_default();
+    let goes_on = |key: &StoredKey| {
+        key.not_before.is_none_or(|begins| begins <= at) && key.not_after.is_none_or(|ends| ends > at)
+    };
+    if !keys.iter().any(goes_on) {
+        eprintln!("No other key of the scope signs then: its rows will wait (signing_unavailable).");
+    }
+    Ok(())
 }
 
 async fn decommission(scope: &str, unknown: bool, store: &Store) -> Result<(), Failure> {

@@ -60,7 +60,7 @@ fn same_beginning(other: Option<&str>) -> Failure {
     let other = other.map(|other| format!(" ({other:?})")).unwrap_or_default();
     Failure::data(format!(
         "another key of the scope{other} begins to sign at the same moment, so that neither is the newer; say when this \
-         one begins (--not-before), at least 30 minutes from now, which is how long receivers keep key sets"
+         one begins (--not-before), at least 40 minutes from now, so that receivers know it by then"
     ))
 }
 

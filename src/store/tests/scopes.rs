@@ -109,8 +109,11 @@ async fn a_retired_key_ends_sooner_and_never_later() {
     assert_eq!(retire("k1", NOW - 5.0).await, Some(Retired::Ends(NOW - 5.0)));
     assert_eq!(retire("k2", NOW).await, Some(Retired::TakenAway));
     assert_eq!(retire("k2", NOW).await, None);
+    assert_eq!(db.store.remove_key("alpha", "k2").await, Ok(false));
     let kept = stored(&db, "alpha").await;
     assert_eq!(kept.keys.iter().map(|key| key.key_id.as_str()).collect::<Vec<_>>(), ["k1"]);
+    assert_eq!(db.store.remove_key("alpha", "k1").await, Ok(true));
+    assert!(stored(&db, "alpha").await.keys.is_empty());
 }
 
 #[tokio::test]
@@ -153,6 +156,7 @@ async fn the_daemons_role_reads_scopes_and_writes_none() {
     for refused in [
         store.put_scope(&draft("alpha", None)).await.map(drop),
         store.retire_key("alpha", "k1", NOW).await.map(drop),
+        store.remove_key("alpha", "k1").await.map(drop),
         store.decommission_scope("alpha").await.map(drop),
     ] {
         assert_eq!(refused.expect_err("it may not").kind, Kind::Permission);
