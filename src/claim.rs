@@ -118,6 +118,11 @@ impl Drop for Slot {
 }
 
 impl Slot {
+    /// Host and port; empty where they are known to the row's registration alone.
+    pub(crate) fn destination(&self) -> &Arc<str> {
+        &self.destination
+    }
+
     /// Leaves this row's destination out of every claim for a while, as its Retry-After asked.
     pub(crate) fn park(&self, until: Instant) {
         // Where a composed row goes may be known only to its registration; all such rows would be parked for one's sake.
@@ -211,14 +216,37 @@ impl Slots {
 
     /// Claims what is due and fits into the room; empty where nothing was.
     pub(crate) async fn claim(self: &Arc<Self>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+        self.claim_except(store, room, &[]).await
+    }
+
+    /// One row, and of none of these destinations.
+    pub(crate) async fn claim_one(
+        self: &Arc<Self>,
+        store: &Store,
+        mut room: Room,
+        except: &[Arc<str>],
+    ) -> Result<Option<Claim>, StoreError> {
+        room.permits.truncate(1);
+        Ok(self.claim_except(store, room, except).await?.pop())
+    }
+
+    async fn claim_except(
+        self: &Arc<Self>,
+        store: &Store,
+        room: Room,
+        except: &[Arc<str>],
+    ) -> Result<Vec<Claim>, StoreError> {
         let Room { mut permits, bytes } = room;
         let asked_at = Instant::now();
+        let mut rooms = self.rooms(asked_at);
+        rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
+        rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
             max_bytes: bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits.lease,
-            rooms: self.rooms(asked_at),
+            rooms,
             default_room: self.limits.per_destination as u32,
         };
         let batch = store.claim_due(&request).await?;

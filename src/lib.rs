@@ -13,11 +13,11 @@
 //! # Rooms
 //!
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
-//! seal), `signature` (RFC 9421, legacy schemes, verification), `verdict` (causes, classes, back-off) and, of
-//! `address`, the URL rules and the policy. Shell rooms call, wait and translate, and decide nothing: `store` (all that
-//! is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey` (envelope keys in use and out of it), `telemetry`,
-//! `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is not part of the daemon. `tests/rooms.rs` reads the
-//! source and holds the rules.
+//! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
+//! down), `verdict` (causes, classes, back-off) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
+//! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
+//! (envelope keys in use and out of it), `telemetry`, `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is
+//! not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
 //!
 //! # What is absent
 //!
@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod address;
+pub(crate) mod capture;
 pub(crate) mod certificate;
 pub(crate) mod claim;
 pub mod cli;

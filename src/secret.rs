@@ -1,10 +1,21 @@
-//! Secret values that are wiped when dropped and never print themselves, and the files they come from. It parses none.
+//! Secret values that are wiped when dropped and never print themselves, and the files they come from. Of what may be in
+//! one, it knows the spelling that Standard Webhooks gives to a shared secret, since two rooms read that.
+//!
+//! What stays in memory all the same, because it is not ours to wipe: what ring keeps of a key (the pair that signs, for
+//! as long as it is held; AES and HMAC states, on the stack, until the next call lies over them), the head of an HTTP
+//! request in the HTTP library's buffer and with it a bearer token, a TLS library's session keys, the password inside the
+//! Postgres client, what a JSON string with escapes was unescaped in, and the environment of the process. URLs, with what
+//! may be in their path, are not treated as secrets in memory, only in what is shown. For all of these the process is
+//! closed to others and leaves no core (`cli::harden`).
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zeroize::Zeroizing;
 
 /// Bytes that must not be shown: no `Display`, no `Serialize`, and a `Debug` that says nothing.
@@ -22,6 +33,25 @@ impl Secret {
     }
 }
 
+/// Issuers differ in whether they pad, and stray bits at the end change no byte.
+const WHSEC_BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+/// Standard Webhooks 1.0, “Signature scheme”: 192 to 512 bits.
+const WHSEC_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// The key that `whsec_` and base64 stand for. The text itself is never the key.
+pub(crate) fn from_whsec(text: &[u8]) -> Option<Secret> {
+    let encoded = text.strip_prefix(b"whsec_").filter(|encoded| encoded.len() <= 96)?;
+    let mut key = Zeroizing::new(vec![0; base64::decoded_len_estimate(encoded.len())]);
+    let length = WHSEC_BASE64.decode_slice(encoded, &mut key).ok()?;
+    key.truncate(length);
+    WHSEC_BYTES.contains(&length).then(|| Secret(key))
+}
+
 impl From<String> for Secret {
     fn from(text: String) -> Self {
         Secret::new(text.into_bytes())
@@ -32,6 +62,17 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[secret]")
     }
+}
+
+/// Appends without leaving the content behind, unwiped, where the buffer has to move.
+pub(crate) fn append(buffer: &mut Zeroizing<Vec<u8>>, data: &[u8]) {
+    if buffer.capacity() - buffer.len() < data.len() {
+        let room = (buffer.len() + data.len()).max(2 * buffer.capacity());
+        let mut larger = Zeroizing::new(Vec::with_capacity(room));
+        larger.extend_from_slice(buffer);
+        *buffer = larger;
+    }
+    buffer.extend_from_slice(data);
 }
 
 /// Fresh random bytes from the operating system; never from a generator that a snapshot of this machine would repeat.
@@ -152,12 +193,75 @@ mod tests {
     }
 
     #[test]
+    fn appended_bytes_are_all_there_in_order() {
+        let mut buffer = Zeroizing::new(Vec::new());
+        let bytes: Vec<u8> = (0..=255).collect();
+        for piece in bytes.chunks(7) {
+            append(&mut buffer, piece);
+        }
+        append(&mut buffer, &[]);
+        assert_eq!(*buffer, bytes);
+    }
+
+    /// Compiles only where the type has none of the traits: with one of them, it would be found in two ways.
+    macro_rules! never {
+        ($type:ty: $($bound:path),+) => {$({
+            trait Found<How> { fn found() {} }
+            struct Has;
+            impl<T: ?Sized> Found<()> for T {}
+            impl<T: ?Sized + $bound> Found<Has> for T {}
+            let _ = <$type as Found<_>>::found;
+        })+};
+    }
+
+    #[test]
+    fn no_type_that_holds_a_secret_can_be_shown_copied_or_written_out() {
+        use std::fmt::{Debug, Display};
+
+        use serde::Serialize;
+
+        use crate::{config, envelope, signature, store};
+
+        never!(envelope::EnvelopeKey: Debug, Display, Clone, Serialize);
+        never!(envelope::Keyring: Debug, Display, Clone, Serialize);
+        never!(envelope::Composed: Debug, Display, Clone, Serialize);
+        never!(envelope::Envelope: Display, Clone, Serialize);
+        never!(envelope::Registration: Display, Clone, Serialize);
+        never!(envelope::Row: Debug, Display, Clone, Serialize);
+        never!(signature::PrivateJwk: Debug, Display, Clone, Serialize);
+        never!(signature::SigningKey: Display, Clone, Serialize);
+        // Copies of these are wiped as well, and their Debug says nothing.
+        never!(Secret: Display, Serialize);
+        never!(envelope::Authentication: Display, Serialize);
+        never!(config::Sources: Display, Serialize);
+        never!(config::EnvironmentSecrets: Display, Serialize);
+        never!(store::StoreConfig: Display, Serialize);
+    }
+
+    #[test]
     fn a_passphrase_ends_before_its_line_end_and_not_before_its_spaces() {
         for file in ["hush hush ", "hush hush \n", "hush hush \r\n"] {
             assert_eq!(passphrase(file.as_bytes()).expose(), b"hush hush ");
         }
         assert_eq!(passphrase(b"a\n\n").expose(), b"a\n");
         assert_eq!(passphrase(b"\n").expose(), b"");
+    }
+
+    #[test]
+    fn a_standard_webhooks_secret_is_24_to_64_bytes_in_base64_after_its_prefix() {
+        use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+        let key: Vec<u8> = (0..64).map(|n: u8| n.wrapping_mul(7).wrapping_add(251)).collect();
+        for bytes in [24, 25, 26, 32, 64] {
+            for text in [STANDARD.encode(&key[..bytes]), STANDARD_NO_PAD.encode(&key[..bytes])] {
+                assert_eq!(from_whsec(format!("whsec_{text}").as_bytes()).unwrap().expose(), &key[..bytes]);
+                assert!(from_whsec(text.as_bytes()).is_none(), "without its prefix it is another kind of secret");
+            }
+        }
+        let long = STANDARD.encode([7; 65]);
+        let url_safe = URL_SAFE.encode([0xfb; 24]);
+        for text in ["", &STANDARD.encode([7; 23]), &long, &url_safe, "AAAA AAAA", &"A".repeat(1 << 20)] {
+            assert!(from_whsec(format!("whsec_{text}").as_bytes()).is_none(), "{text:.40}");
+        }
     }
 
     #[test]

@@ -43,6 +43,7 @@ fn room(name: &str) -> &str {
 /// The rooms that a room's code names by `crate::`, and the libraries that only some may touch.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("address", &["signature"]),
+    ("capture", &[]),
     ("certificate", &["hex"]),
     ("claim", &["envelope", "secret", "store", "telemetry"]),
     ("config", &["secret", "store"]),
@@ -66,7 +67,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("envelope", &["hex", "secret"]),
     // Opens no door that a room does not open itself; only fuzzing and tests build it.
-    ("fuzz", &["address", "config", "envelope", "post", "secret", "signature", "verdict"]),
+    ("fuzz", &["address", "capture", "config", "envelope", "post", "secret", "signature", "verdict"]),
     ("post", &["address", "certificate", "signature", "verdict"]),
     (
         "receive",
@@ -124,9 +125,9 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
     ];
     const PURE_PARTS: &[&str] =
         &["canonical", "capabilities", "checks", "headers", "notification", "openapi", "report"];
-    const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal", "revocation"];
+    const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal"];
     let pure = |name: &str| {
-        ["certificate", "envelope", "hex", "signature", "verdict"].contains(&room(name))
+        ["capture", "certificate", "envelope", "hex", "signature", "verdict"].contains(&room(name))
             || ["jwks/publication.rs", "jwks/answer.rs", "signer/keys.rs"].contains(&name)
             || ["class", "embedded", "policy", "ranges", "url"].iter().any(|part| *name == format!("address/{part}.rs"))
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))
@@ -212,6 +213,37 @@ fn nothing_is_left_undone_or_switched_off() {
             assert!(!text.contains(word), "{}: {word}", path.display());
         }
     }
+}
+
+/// Bytes that are wiped are secret: no derived trait may show them, copy them or write them out. What holds a `Secret`
+/// instead has a copy and a `Debug` that are safe.
+#[test]
+fn what_is_wiped_is_neither_printed_nor_copied_nor_serialized() {
+    let mut seen = 0;
+    for (name, code) in sources() {
+        let lines: Vec<&str> = code.lines().collect();
+        for (start, line) in lines.iter().enumerate() {
+            let head = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+            if !head.starts_with("struct ") && !head.starts_with("enum ") {
+                continue;
+            }
+            let end = format!("{}}}", " ".repeat(line.len() - line.trim_start().len()));
+            let length = lines[start..].iter().position(|line| *line == end || line.ends_with(';')).unwrap_or(0);
+            if !lines[start..=start + length].iter().any(|line| line.contains("Zeroizing<")) {
+                continue;
+            }
+            seen += 1;
+            let attributes = lines[..start].iter().rev().map(|line| line.trim_start());
+            let attributes = attributes.take_while(|line| line.starts_with(['#', '/']));
+            for attribute in attributes.filter(|line| line.starts_with("#[derive")) {
+                for derived in ["Debug", "Clone", "Serialize"] {
+                    let harmless = head.starts_with("struct Secret(") && derived == "Clone";
+                    assert!(harmless || !attribute.contains(derived), "{name}:{}: derives {derived}", start + 1);
+                }
+            }
+        }
+    }
+    assert!(seen >= 10, "only {seen} types found");
 }
 
 #[test]

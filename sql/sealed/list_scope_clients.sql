@@ -10,8 +10,6 @@ with further as (
      order by s.scope
      limit $2::bigint
 )
-select f.scope as key,
-       true as sealed,
-       count(*) over () < $2::bigint as final
-  from further as f
- order by f.scope;
+select coalesce(array_agg(f.scope order by f.scope), '{}') as keys,
+       case when count(*) = $2::bigint then max(f.scope) end as after
+  from further as f;

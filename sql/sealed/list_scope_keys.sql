@@ -9,8 +9,6 @@ with looked as (
 further as (
     select l.key from looked as l where l.key > $1::text order by l.key limit $2::bigint
 )
-select f.key,
-       true as sealed,
-       count(*) over () < $2::bigint as final
-  from further as f
- order by f.key;
+select coalesce(array_agg(f.key order by f.key), '{}') as keys,
+       case when count(*) = $2::bigint then max(f.key) end as after
+  from further as f;

@@ -1,14 +1,20 @@
 //! Names to addresses through configured servers only: no hosts file, no search list, no system resolver. Judges no address.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use nix::errno::Errno;
+
+use super::memory::Memory;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +30,6 @@ pub(crate) struct ResolverLimits {
     /// For one question to one server, before it is put again.
     pub(crate) question: Duration,
     pub(crate) positive_max_ttl: Duration,
-    pub(crate) negative_max_ttl: Duration,
 }
 
 impl Default for ResolverLimits {
@@ -33,7 +38,6 @@ impl Default for ResolverLimits {
             total: Duration::from_secs(5),
             question: Duration::from_secs(2),
             positive_max_ttl: Duration::from_secs(30),
-            negative_max_ttl: Duration::from_secs(1),
         }
     }
 }
@@ -62,15 +66,29 @@ pub(crate) enum LookupError {
     Unreachable,
     #[error("the name servers did not answer in time")]
     Timeout,
+    #[error("this machine could not ask")]
+    Shortage,
     #[error("the name has more than {MAX_ANSWERS} addresses")]
     TooManyAddresses,
 }
 
+impl LookupError {
+    /// Whether the servers, or some other party on their behalf, have said so. The rest is no word about the name.
+    fn is_answer(self) -> bool {
+        matches!(self, LookupError::NameNotFound | LookupError::NoAddress | LookupError::TooManyAddresses)
+    }
+}
+
 /// A resolver with a short memory of its own. A configuration reload makes a new one, and so forgets.
-#[derive(Clone)]
 pub(crate) struct Resolver {
     inner: TokioResolver,
+    /// The servers one by one, where there are several.
+    singly: Vec<TokioResolver>,
     limits: ResolverLimits,
+    memory: Memory,
+    answered: AtomicU64,
+    /// The name that was last found to have addresses.
+    found_last: Mutex<Option<Name>>,
 }
 
 impl std::fmt::Debug for Resolver {
@@ -106,29 +124,73 @@ impl Resolver {
         if servers.is_empty() {
             return Err(ResolverError::NoServer);
         }
-        let mut builder = TokioResolver::builder_with_config(
-            ResolverConfig::from_name_servers(servers),
-            TokioRuntimeProvider::default(),
-        );
-        *builder.options_mut() = options(limits);
-        let inner = builder.build().map_err(ResolverError::Build)?;
-        Ok(Resolver { inner, limits })
+        let asking = |servers: Vec<NameServerConfig>| {
+            let config = ResolverConfig::from_name_servers(servers);
+            let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+            *builder.options_mut() = options(limits);
+            builder.build().map_err(ResolverError::Build)
+        };
+        let singly = match servers.as_slice() {
+            [_] => Vec::new(),
+            several => several.iter().map(|server| asking(vec![server.clone()])).collect::<Result<_, _>>()?,
+        };
+        let inner = asking(servers)?;
+        let (memory, found_last) = (Memory::default(), Mutex::default());
+        Ok(Resolver { inner, singly, limits, memory, answered: AtomicU64::new(0), found_last })
+    }
+
+    /// How many questions the name servers have answered so far, be it with a no. What is remembered is not among them.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Acquire)
+    }
+
+    /// Whether the name servers answer at all: they are asked for those of the root, and, since a server may know inner
+    /// names alone, for the name that was found last. What others are answered meanwhile does not count: it may have
+    /// been asked before the servers fell silent.
+    pub(crate) async fn is_alive(&self, patience: Duration) -> bool {
+        if self.is_answered(&Name::root(), RecordType::NS, patience / 2).await {
+            return true;
+        }
+        let found_last = self.found_last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match found_last {
+            Some(name) => self.is_answered(&name, RecordType::A, patience / 2).await,
+            None => false,
+        }
+    }
+
+    async fn is_answered(&self, name: &Name, kind: RecordType, patience: Duration) -> bool {
+        match tokio::time::timeout(patience, self.ask(name, kind)).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => error.is_answer(),
+            Err(_) => false,
+        }
     }
 
     /// Every address of both families, asked together and always: a private AAAA must be seen even where a public
     /// A would do. A family that fails while the other answers is passed over, since nothing connects to what was
     /// not seen.
-    pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
+    pub(super) async fn addresses(&self, text: &str) -> Result<Vec<IpAddr>, LookupError> {
+        if let Some(remembered) = self.memory.recall(text, Instant::now()) {
+            return Ok(remembered);
+        }
         // A trailing dot makes the name absolute, so that no search domain is ever tried.
-        let name = Name::from_ascii(format!("{name}.")).map_err(|_| LookupError::NameNotFound)?;
+        let name = Name::from_ascii(format!("{text}.")).map_err(|_| LookupError::NameNotFound)?;
         let (v4, v6) = tokio::join!(self.family(&name, RecordType::A), self.family(&name, RecordType::AAAA));
-        merge(v4, v6)
+        let whole = [&v4, &v6].into_iter().all(|family| family.as_ref().map_or_else(|e| e.is_answer(), |_| true));
+        let times = [&v4, &v6].into_iter().filter_map(|family| family.as_ref().ok().map(|found| found.until));
+        let until = times.min().filter(|_| whole);
+        let addresses = merge(v4.map(|found| found.addresses), v6.map(|found| found.addresses))?;
+        *self.found_last.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        if let Some(until) = until {
+            let now = Instant::now();
+            self.memory.keep(text, &addresses, until.min(now + self.limits.positive_max_ttl), now);
+        }
+        Ok(addresses)
     }
 
-    async fn family(&self, name: &Name, family: RecordType) -> Result<Vec<IpAddr>, LookupError> {
-        let asking = self.inner.lookup(name.clone(), family);
-        let lookup = match tokio::time::timeout(self.limits.total, asking).await {
-            Ok(answered) => answered.map_err(|error| reason(&error))?,
+    async fn family(&self, name: &Name, family: RecordType) -> Result<Found, LookupError> {
+        let lookup = match tokio::time::timeout(self.limits.total, self.ask(name, family)).await {
+            Ok(answered) => answered?,
             Err(_) => return Err(LookupError::Timeout),
         };
         let addresses = lookup.answers().iter().filter_map(|record| match &record.data {
@@ -136,8 +198,31 @@ impl Resolver {
             RData::AAAA(address) => Some(IpAddr::V6(address.0)),
             _ => None,
         });
-        Ok(addresses.collect())
+        Ok(Found { addresses: addresses.collect(), until: lookup.valid_until() })
     }
+
+    /// One question to the servers, and one more to each by itself where the one that was first to say anything said
+    /// that it could not tell: another may know.
+    async fn ask(&self, name: &Name, kind: RecordType) -> Result<Lookup, LookupError> {
+        let mut answer = self.inner.lookup(name.clone(), kind).await;
+        for server in &self.singly {
+            if !matches!(answer, Err(NetError::Dns(DnsError::ResponseCode(_)))) {
+                break;
+            }
+            answer = server.lookup(name.clone(), kind).await;
+        }
+        let answer = answer.map_err(|error| reason(&error));
+        if answer.as_ref().map_or_else(|error| error.is_answer(), |_| true) {
+            self.answered.fetch_add(1, Ordering::Release);
+        }
+        answer
+    }
+}
+
+/// What one family came to.
+struct Found {
+    addresses: Vec<IpAddr>,
+    until: Instant,
 }
 
 fn options(limits: ResolverLimits) -> ResolverOpts {
@@ -146,10 +231,8 @@ fn options(limits: ResolverLimits) -> ResolverOpts {
     options.use_hosts_file = ResolveHosts::Never;
     options.timeout = limits.question;
     options.attempts = 2;
-    // No lower bound on a TTL: an answer of TTL 0 is used once and not remembered.
-    options.positive_min_ttl = None;
-    options.positive_max_ttl = Some(limits.positive_max_ttl);
-    options.negative_max_ttl = Some(limits.negative_max_ttl);
+    // Answers are remembered here and not there, so that it is known which ones the servers gave just now.
+    options.cache_size = 0;
     options
 }
 
@@ -189,12 +272,13 @@ fn interleaved(v4: Vec<IpAddr>, v6: Vec<IpAddr>) -> Vec<IpAddr> {
 /// A family that could not be asked leaves open what it would have said, so that its failure wins over a "no".
 fn least_final(one: LookupError, other: LookupError) -> LookupError {
     let finality = |error: LookupError| match error {
-        LookupError::Timeout => 0,
-        LookupError::Unreachable => 1,
-        LookupError::Refused => 2,
-        LookupError::TooManyAddresses => 3,
-        LookupError::NoAddress => 4,
-        LookupError::NameNotFound => 5,
+        LookupError::Shortage => 0,
+        LookupError::Timeout => 1,
+        LookupError::Unreachable => 2,
+        LookupError::Refused => 3,
+        LookupError::TooManyAddresses => 4,
+        LookupError::NoAddress => 5,
+        LookupError::NameNotFound => 6,
     };
     if finality(one) <= finality(other) { one } else { other }
 }
@@ -208,6 +292,13 @@ fn reason(error: &NetError) -> LookupError {
             _ => LookupError::Refused,
         },
         NetError::Dns(_) => LookupError::Refused,
+        NetError::Io(error) if is_shortage(error) => LookupError::Shortage,
         _ => LookupError::Unreachable,
     }
+}
+
+/// Descriptors or memory, which the name servers cannot be blamed for.
+fn is_shortage(error: &std::io::Error) -> bool {
+    let ours = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
+    error.raw_os_error().is_some_and(|code| ours.contains(&Errno::from_raw(code)))
 }

@@ -4,6 +4,7 @@ mod class;
 mod embedded;
 mod interfaces;
 mod lookup;
+mod memory;
 #[cfg(test)]
 pub(crate) mod name_server;
 mod pin;

@@ -49,8 +49,17 @@ pub(crate) enum PinError {
     Dns(LookupError),
     #[error("the name was not looked up in time")]
     Timeout,
+    #[error("this machine could not look the name up")]
+    Shortage,
     #[error("the name has too many addresses to judge")]
     TooManyAddresses,
+}
+
+impl PinError {
+    /// Whether nobody has said anything about the name: it may be the name, and it may be the name servers.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, PinError::Dns(_) | PinError::Timeout)
+    }
 }
 
 impl From<LookupError> for PinError {
@@ -59,6 +68,7 @@ impl From<LookupError> for PinError {
             LookupError::NameNotFound => PinError::NameNotFound,
             LookupError::NoAddress => PinError::NoAddress,
             LookupError::Timeout => PinError::Timeout,
+            LookupError::Shortage => PinError::Shortage,
             LookupError::TooManyAddresses => PinError::TooManyAddresses,
             LookupError::Refused | LookupError::Unreachable => PinError::Dns(error),
         }

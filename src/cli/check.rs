@@ -12,7 +12,8 @@ use crate::config::{Config, Sources};
 use crate::daemon::skew;
 use crate::deliver::{client_identity, dated, egress, keyring, sealing_token};
 use crate::envelope::EnvelopeKey;
-use crate::store::{Finding, Severity};
+use crate::rekey::lagging;
+use crate::store::{Finding, Severity, Store};
 use crate::telemetry::expiry::{Dated, Expiring, WARN_DAYS};
 
 /// What was found, in the order of the lines printed.
@@ -94,6 +95,10 @@ async fn keys(config: &Config, findings: &mut Findings) {
         (Some(_), Ok(Some(_))) => findings.ok("sealing", "for callers with the token"),
         (Some(_), Ok(None)) => findings.ok("sealing", "for this user and group"),
     }
+    let translated: Vec<String> = config.settings.egress.nat64_prefixes.iter().map(ToString::to_string).collect();
+    if !translated.is_empty() {
+        findings.ok("nat64", format!("IPv4 addresses are read behind {}", translated.join(" ")));
+    }
     match egress(config) {
         Ok(_) if config.settings.egress.allow.is_empty() => findings.ok("egress", "public addresses only"),
         Ok(_) => {
@@ -149,6 +154,24 @@ async fn database(config: &Config, findings: &mut Findings) {
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
         }
         Err(error) => findings.fail("schema", error.into()),
+    }
+    replicas(config, &store, findings).await;
+}
+
+/// What a rotation of envelope keys would wait for.
+async fn replicas(config: &Config, store: &Store, findings: &mut Findings) {
+    let Ok(ring) = keyring(config) else { return };
+    match (store.list_replicas().await, lagging(store, &ring).await) {
+        (Ok(None), _) => findings.warn("replicas", "not listed by this schema: run outboxd migrate"),
+        (Ok(Some(all)), Ok(lagging)) if lagging.is_empty() => {
+            findings.ok("replicas", format!("{} running, all with the key that seals here", all.len()));
+        }
+        (Ok(Some(_)), Ok(lagging)) => {
+            let named: Vec<String> = lagging.into_iter().map(|replica| replica.replica).collect();
+            findings.warn("replicas", format!("without the key that seals here: {}", named.join(" ")));
+        }
+        (Err(error), _) => findings.warn("replicas", error),
+        (_, Err(error)) => findings.warn("replicas", error),
     }
 }
 

@@ -39,6 +39,11 @@ impl Failure {
         Failure { code: OS, message }
     }
 
+    /// An argument is missing or is not what it should be.
+    pub(super) fn usage(message: String) -> Failure {
+        Failure { code: USAGE, message }
+    }
+
     /// What was given to work on is not what it should be.
     pub(super) fn data(message: String) -> Failure {
         Failure { code: DATA, message }

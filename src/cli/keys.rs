@@ -130,7 +130,7 @@ fn in_words(found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
 
 fn held_by(found: &Found, fingerprint: &str) -> String {
     match &found.replicas {
-        None => "held by nobody knows whom".into(),
+        None => "by whom it is held is not listed".into(),
         Some(replicas) => {
             let holding =
                 replicas.iter().filter(|replica| replica.envelope_keys.iter().any(|held| held == fingerprint));

@@ -15,6 +15,7 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +46,7 @@ struct Cli {
     source: SourceArgs,
 }
 
-const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row, 69 database \
+const AFTER_HELP: &str = "Exit codes (sysexits): 0 done, 64 wrong usage, 65 input refused, 66 no such row or file, 69 database \
                           or name servers unreachable, 70 internal error, 71 refused by the operating system, 73 a file cannot be made, \
                           74 cannot read or write, 75 not yet, 77 no permission, 78 configuration or schema cannot be used.";
 
@@ -78,6 +79,9 @@ enum Command {
     /// Say what a sealed row holds, which key opens it, and what is wrong where none does. Never prints credentials.
     #[command(after_help = open::HELP)]
     Open(open::Args),
+    /// Judge a captured request by the receiver's checks: which of them fails, with which code, and what to do.
+    #[command(after_help = verify::HELP)]
+    Verify(verify::Args),
     /// Seal what is open again under the newest envelope key, while daemons deliver. May be broken off and run again.
     #[command(after_help = rekey::HELP)]
     Rekey(rekey::Args),
@@ -125,6 +129,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
+        Command::Verify(args) => verify::run(&args),
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

@@ -10,6 +10,7 @@ use crate::config::{Config, Signing};
 use crate::deliver::{destinations, keyring};
 use crate::envelope::{Keyring, OpenRules};
 use crate::sealing::{ScopeRule, Sealer};
+use crate::secret::append;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -23,7 +24,8 @@ Items: one object, an array, or objects one after another. Each has the members
   kind                 \"registration\" or \"delivery\"
   account_id, task_id, task_type, url, operation_id
   signing_scope_id?    where rows are signed by scope
-  authentication?      {\"scheme\": \"Bearer\" or \"HMAC-SHA256\", \"credentials\"}
+  authentication?      {\"scheme\": \"Bearer\", \"HMAC-SHA256\" or
+                       \"Standard-Webhooks\" (credentials whsec_...), \"credentials\"}
   token?               of a registration
   terminal_status, idempotency_key, and body or body_base64 of a delivery
 
@@ -96,11 +98,19 @@ fn scopes(signing: &Signing) -> ScopeRule {
     }
 }
 
+/// Not by `read_to_end`, which leaves a copy behind, unwiped, whenever its buffer has to grow.
 pub(super) fn read_input() -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let mut stdin = std::io::stdin().lock();
     let mut input = Zeroizing::new(Vec::new());
-    match std::io::stdin().lock().read_to_end(&mut input) {
-        Ok(_) => Ok(input),
-        Err(error) => Err(Failure::io(format!("cannot read standard input: {error}"))),
+    // Larger than the buffer of standard input, which is passed over then.
+    let mut piece = Zeroizing::new(vec![0; 64 << 10]);
+    loop {
+        match stdin.read(&mut piece) {
+            Ok(0) => return Ok(input),
+            Ok(read) => append(&mut input, &piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::io(format!("cannot read standard input: {error}"))),
+        }
     }
 }
 

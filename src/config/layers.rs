@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
+use figment::error::Actual;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Value};
 
@@ -155,6 +156,11 @@ fn refuse_password_in(figment: &Figment) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Short and plain, as no key, password or URL is.
+fn is_word(text: &str) -> bool {
+    text.len() <= 20 && text.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '.' | '-' | '_'))
+}
+
 fn describe(error: &figment::Error, file: Option<&Path>) -> ConfigError {
     let key = error.path.join(".");
     let origin = match error.metadata.as_ref().map(|metadata| metadata.name.to_string()) {
@@ -165,6 +171,10 @@ fn describe(error: &figment::Error, file: Option<&Path>) -> ConfigError {
         figment::error::Kind::UnknownField(field, expected) => {
             let expected = if expected.is_empty() { "none".into() } else { expected.join(", ") };
             format!("unknown key `{field}`; known here: {expected}")
+        }
+        // In the place of a table or a list there may be the URL or the key that belongs elsewhere.
+        figment::error::Kind::InvalidType(Actual::Str(text), expected) if !is_word(text) => {
+            format!("invalid type: found a string of {} characters, expected {expected}", text.chars().count())
         }
         // A TOML error quotes the line that it stumbled over, and there may be a secret in it that should not be there.
         kind => {

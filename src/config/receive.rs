@@ -57,6 +57,7 @@ pub(crate) struct WebhookSettings {
     pub(crate) jwks_url: String,
     pub(crate) revocation_file: PathBuf,
     pub(crate) hmac_secret_file: PathBuf,
+    pub(crate) standard_webhooks_secret_file: PathBuf,
     pub(crate) bearer_file: PathBuf,
     pub(crate) max_body_bytes: usize,
     pub(crate) max_attempts: i32,

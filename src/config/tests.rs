@@ -165,6 +165,18 @@ fn a_password_in_a_file_or_flag_is_refused_without_being_shown() {
 }
 
 #[test]
+fn a_secret_in_the_place_of_a_table_or_a_list_is_not_shown() {
+    for (file, key) in [
+        ("database = \"postgresql://app:hush-1@db/app\"\n", "database"),
+        ("[database]\npool_size = \"postgresql://app:hush-1@db/app\"\n", "database.pool_size"),
+        ("[envelope]\nkey_files = \"hush-10123456789abcdef\"\n", "envelope.key_files"),
+    ] {
+        let error = load(file, &[], &[]).unwrap_err();
+        assert!(error.contains(key) && error.contains("found a string of") && !error.contains("hush"), "{error}");
+    }
+}
+
+#[test]
 fn a_line_that_does_not_parse_is_not_quoted() {
     let error = load("[database]\npassword = hush-1\n", &[], &[]).unwrap_err();
     assert!(error.contains("line 2") && !error.contains("hush-1"), "{error}");

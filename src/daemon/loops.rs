@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::outage::{Outage, Pause};
 use super::presence::Presence;
 use super::{notify, refusals};
-use crate::claim::Slots;
+use crate::claim::{Claim, Room, Slots};
 use crate::config::Sweep;
 use crate::deliver::{Phase, Phases, Tools, deliver};
 use crate::store::{Probe, Store, StoreError};
@@ -22,6 +22,7 @@ const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
 const SKEW_STOPS: f64 = 30.0;
 const SKEW_WARNS: f64 = 5.0;
+const TRIAL_EVERY: Duration = Duration::from_secs(10);
 /// A connection that lasted this long was good: the next try need not wait longer for it.
 const HEARD_LONG: Duration = Duration::from_secs(10);
 const SWEEP_ROWS: u32 = 1000;
@@ -38,10 +39,19 @@ pub(super) async fn claim(
     outage: Arc<Outage>,
 ) {
     let mut pause = Pause::default();
+    let mut trials = Trials::default();
     while phases.now() == Phase::Running {
         outage.health.beat(Loop::Claim);
         // Nothing is claimed before both are known to be right; a slow poll must not make that wait longer.
         if outage.health.has(Condition::Schema) || outage.health.has(Condition::Clock) {
+            tokio::select! {
+                () = outage.health.changed() => {}
+                () = wait(PROBE_EVERY, &phases) => {}
+            }
+            continue;
+        }
+        let trial = outage.health.has(Condition::Resolver);
+        if trial && !trials.is_due() {
             tokio::select! {
                 () = outage.health.changed() => {}
                 () = wait(PROBE_EVERY, &phases) => {}
@@ -53,13 +63,17 @@ pub(super) async fn claim(
             () = phases.reached(Phase::Draining) => return,
         };
         let Some(room) = room else { continue };
-        match slots.claim(&store, room).await {
+        let claimed = match trial {
+            true => trials.claim(&slots, &store, room).await,
+            false => slots.claim(&store, room).await.inspect(|_| trials = Trials::default()),
+        };
+        match claimed {
             Ok(claims) => {
                 pause.reset();
                 outage.ok();
                 metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 metrics::in_flight(slots.in_flight(), slots.limit());
-                let idle = claims.is_empty();
+                let idle = claims.is_empty() && !trial;
                 for claim in claims {
                     tokio::spawn(deliver(claim, tools.clone()));
                 }
@@ -77,6 +91,37 @@ pub(super) async fn claim(
                 wait(pause.next(), &phases).await;
             }
         }
+    }
+}
+
+/// While the name servers are silent, a row is tried now and then all the same: those that answer for receivers' names
+/// but not for the root must not keep us waiting for ever.
+#[derive(Default)]
+struct Trials {
+    next: Option<Instant>,
+    /// Destinations that had their turn; one of the others may be the one that can be found.
+    had: Vec<Arc<str>>,
+}
+
+impl Trials {
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        if self.next.is_none() {
+            tracing::debug!("not claiming while the name servers are silent, but for a row now and then");
+        }
+        now >= *self.next.get_or_insert(now + TRIAL_EVERY)
+    }
+
+    async fn claim(&mut self, slots: &Arc<Slots>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+        self.next = Some(Instant::now() + TRIAL_EVERY);
+        let claim = slots.claim_one(store, room, &self.had).await?;
+        match &claim {
+            Some(claim) if !claim.slot.destination().is_empty() => self.had.push(claim.slot.destination().clone()),
+            Some(_) => {}
+            // Each had its turn, or nothing is due.
+            None => self.had.clear(),
+        }
+        Ok(claim.into_iter().collect())
     }
 }
 

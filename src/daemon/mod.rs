@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -23,7 +24,7 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::settle;
@@ -125,12 +126,13 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
-    let tools = Arc::new(Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone()));
+    let name_servers = ResolverWatch::new(health.clone());
+    let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers.clone());
     let wake = Arc::new(Notify::new());
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
-        tools,
+        Arc::new(tools),
         settings.delivery.poll_interval,
         wake.clone(),
         phases.clone(),
@@ -139,9 +141,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
-    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
-    tokio::spawn(loops::watchdog(health.clone()));
-    tokio::spawn(expiry::watch(snapshot.clone()));
+    look_on(&store, &snapshot, &health, name_servers);
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
@@ -174,6 +174,20 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     reloader.stop().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Whatever only looks: deliveries go on without it.
+fn look_on(
+    store: &Arc<Store>,
+    snapshot: &Arc<ArcSwap<Snapshot>>,
+    health: &Arc<Health>,
+    name_servers: Arc<ResolverWatch>,
+) {
+    let current = snapshot.clone();
+    tokio::spawn(async move { name_servers.run(current).await });
+    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
+    tokio::spawn(loops::watchdog(health.clone()));
+    tokio::spawn(expiry::watch(snapshot.clone()));
 }
 
 fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {

@@ -10,7 +10,8 @@ use super::presence::Presence;
 use super::watch::Watch;
 use super::{DaemonError, notify};
 use crate::config::{Config, Sources};
-use crate::deliver::Snapshot;
+use crate::deliver::{Snapshot, keyring};
+use crate::envelope::Keyring;
 use crate::jwks::Publisher;
 use crate::receive::server::Listener;
 use crate::rekey::{Need, need};
@@ -19,8 +20,10 @@ use crate::store::Store;
 use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
 
-/// How soon what failed is tried again although no file has changed: what it failed for need not be in a file.
+/// How soon what failed is tried again although no file has changed: what it failed for need not be in a file. Later where
+/// the try itself took long, looking through the rows.
 const RETRY_EVERY: Duration = Duration::from_secs(30);
+const RETRY_SHARE: u32 = 20;
 /// How long a reload looks for rows that need a key which it would lose: at 10,000 rows a second, 300,000 of them.
 const LOOK_FOR_NEED: Duration = Duration::from_secs(30);
 
@@ -31,7 +34,7 @@ pub(super) struct Reloader {
     store: Arc<Store>,
     watch: Watch,
     publisher: Publisher,
-    /// Why the last try failed, and when.
+    /// Why the last try failed, and when the next is due.
     failed: Option<(String, Instant)>,
 }
 
@@ -58,7 +61,7 @@ impl Reloader {
 
     /// Looks at the files, and at what time alone changes.
     pub(super) async fn look(&mut self, presence: &Presence, health: &Health) {
-        if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, at)| at.elapsed() >= RETRY_EVERY) {
+        if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
             self.reload(presence).await;
         }
         let snapshot = self.snapshot.load();
@@ -79,6 +82,7 @@ impl Reloader {
         if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
             notify(&[sd_notify::NotifyState::Reloading, now]);
         }
+        let began = Instant::now();
         match self.load().await {
             Ok((config, new, bound)) => {
                 new.adopt(&self.known);
@@ -90,7 +94,7 @@ impl Reloader {
                 metrics::reloaded(true);
                 tracing::info!("reloaded keys and egress policy");
             }
-            Err(error) => self.failed(error.to_string()),
+            Err(error) => self.failed(error.to_string(), RETRY_EVERY.max(began.elapsed() * RETRY_SHARE)),
         }
         notify(&[sd_notify::NotifyState::Ready]);
     }
@@ -100,8 +104,8 @@ impl Reloader {
         let config = Config::load(&self.sources)?;
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
+        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, &self.store).await?;
         let snapshot = Snapshot::load(&config, &self.known, &self.store)?;
-        keep_needed_keys(&self.snapshot.load(), &snapshot, &self.store).await?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }
@@ -121,12 +125,12 @@ impl Reloader {
     }
 
     /// Tells a failure once, however often it is tried again.
-    fn failed(&mut self, error: String) {
+    fn failed(&mut self, error: String, again_after: Duration) {
         if self.failed.as_ref().is_none_or(|(before, _)| *before != error) {
             metrics::reloaded(false);
             tracing::error!(error, "reload failed; the keys and policy from before stay in use");
         }
-        self.failed = Some((error, Instant::now()));
+        self.failed = Some((error, Instant::now() + again_after));
     }
 }
 
@@ -135,9 +139,9 @@ fn files(sources: &Sources, config: &Config) -> impl Iterator<Item = std::path::
 }
 
 /// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
-async fn keep_needed_keys(old: &Snapshot, new: &Snapshot, store: &Store) -> Result<(), DaemonError> {
+async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
     let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
-    match need(store, &old.keyring, &new.keyring, LOOK_FOR_NEED).await {
+    match need(store, held, new, LOOK_FOR_NEED).await {
         Ok(Need::Nothing) => Ok(()),
         Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
         Ok(Need::Unknown { looked_at }) => {

@@ -3,6 +3,7 @@
 
 pub(crate) mod blame;
 mod expiry;
+mod name_servers;
 mod phase;
 mod report;
 mod snapshot;
@@ -17,12 +18,13 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 pub(crate) use expiry::{dated, report_expiry};
+pub(crate) use name_servers::ResolverWatch;
 pub(crate) use phase::{Phase, Phases};
 pub(crate) use snapshot::{
     Snapshot, SnapshotError, Way, client_identity, destinations, egress, keyring, provider, resolver, sealing_token,
 };
 
-use crate::address::{Destination, Pinned, pin};
+use crate::address::{Destination, PinError, Pinned, pin};
 use crate::certificate::ClientIdentity;
 use crate::claim::{Claim, Lease, Times};
 use crate::config::{CompatPolicy, Config};
@@ -47,6 +49,7 @@ pub(crate) struct Tools {
     phases: Phases,
     settle: settle::Sender,
     health: Arc<Health>,
+    name_servers: Arc<ResolverWatch>,
 }
 
 impl Tools {
@@ -56,6 +59,7 @@ impl Tools {
         phases: Phases,
         settle: settle::Sender,
         health: Arc<Health>,
+        name_servers: Arc<ResolverWatch>,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
             CompatPolicy::Default => StatusPolicy::Default,
@@ -72,7 +76,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers }
     }
 }
 
@@ -189,15 +193,34 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
     let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, &tools.health).await?;
-    let pinned = tokio::time::timeout_at(deadline, pin(&destination, &snapshot.policy, &snapshot.resolver))
-        .await
-        .map_err(|_| Cause::DnsTimeout)?
-        .map_err(|error| blame::pin(&error))?;
+    let pinned = pinned(&destination, &snapshot, deadline, &tools.name_servers).await?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request =
-        sign(authority.scheme(), destination.target(), envelope.body, moment).map_err(|error| blame::sign(&error))?;
+    let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+        .map_err(|error| blame::sign(&error))?;
     let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
     Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
+}
+
+/// A lookup that nobody answered is held against its name only if the name servers answer something else.
+async fn pinned(
+    destination: &Destination,
+    snapshot: &Snapshot,
+    deadline: Instant,
+    name_servers: &ResolverWatch,
+) -> Result<Pinned, Cause> {
+    let (began, answered) = (Instant::now(), snapshot.resolver.answered());
+    let pinning = tokio::time::timeout_at(deadline, pin(destination, &snapshot.policy, &snapshot.resolver)).await;
+    if snapshot.resolver.answered() > answered {
+        name_servers.heard(snapshot.resolver.answered());
+    }
+    let error = match pinning.unwrap_or(Err(PinError::Timeout)) {
+        Ok(pinned) => return Ok(pinned),
+        Err(error) => error,
+    };
+    if error.is_silence() && name_servers.explains(&snapshot.resolver, began).await {
+        return Err(Cause::ResolverDown);
+    }
+    Err(blame::pin(&error))
 }
 
 /// By what this attempt authenticates: the legacy registration inside the envelope, or the signer of the row's scope as it
@@ -208,11 +231,13 @@ enum Authority {
 }
 
 impl Authority {
-    fn scheme(&self) -> Scheme<'_> {
+    /// `id` names the message, the same for every attempt.
+    fn scheme<'a>(&'a self, id: &'a str) -> Scheme<'a> {
         match self {
             Authority::Signer(signer) => Scheme::Rfc9421(&signer.key),
             Authority::Legacy(Authentication::Bearer(credentials)) => Scheme::Bearer(credentials),
             Authority::Legacy(Authentication::HmacSha256(credentials)) => Scheme::HmacSha256(credentials),
+            Authority::Legacy(Authentication::StandardWebhooks(key)) => Scheme::StandardWebhooks { key, id },
         }
     }
 

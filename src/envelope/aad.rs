@@ -57,6 +57,11 @@ impl Aad {
         Aad(json_array(&["signing-scope-client-v1", scope]))
     }
 
+    #[cfg(test)]
+    pub(super) fn of_bytes(bytes: &[u8]) -> Self {
+        Aad(bytes.to_vec())
+    }
+
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -39,6 +39,9 @@ pub(super) fn compose(
         return Err(OpenError::Malformed(EnvelopeFault::NotAnObject));
     }
     let Registration { url, operation_id, token, authentication, signing_scope_id } = registration;
+    if let Some(authentication) = &authentication {
+        authentication.check_row(row)?;
+    }
     if operation_id.is_empty() {
         return Err(OpenError::Malformed(EnvelopeFault::Member { member: "operation_id" }));
     }

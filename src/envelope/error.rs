@@ -29,6 +29,8 @@ pub(crate) enum RowFault {
     NonceLength { bytes: usize },
     #[error("the idempotency key is empty")]
     NoIdempotencyKey,
+    #[error("the idempotency key cannot be a webhook-id, which is visible ASCII without a full stop")]
+    NoMessageId,
     #[error("version {version} of a composed body is not known here")]
     ComposedVersion { version: i16 },
 }
@@ -47,8 +49,10 @@ pub(crate) enum EnvelopeFault {
     Version,
     #[error("the member {member} is missing or of a wrong type")]
     Member { member: &'static str },
-    #[error("the authentication scheme is neither Bearer nor HMAC-SHA256")]
+    #[error("the authentication scheme is none of Bearer, HMAC-SHA256 and Standard-Webhooks")]
     Scheme,
+    #[error("the credentials are not whsec_ and 24 to 64 bytes in base64")]
+    StandardSecret,
     #[error("the credentials are empty")]
     NoCredentials,
     #[error("the body has the member task_webhook_delivery_version, which marks a legacy envelope")]

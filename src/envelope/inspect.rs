@@ -19,6 +19,7 @@ pub(crate) enum Form {
     Rfc9421,
     Bearer,
     HmacSha256,
+    StandardWebhooks,
     /// A legacy envelope whose scheme cannot be read.
     Unreadable,
 }
@@ -104,6 +105,7 @@ fn form_of(authentication: &Authentication) -> Form {
     match authentication {
         Authentication::Bearer(_) => Form::Bearer,
         Authentication::HmacSha256(_) => Form::HmacSha256,
+        Authentication::StandardWebhooks(_) => Form::StandardWebhooks,
     }
 }
 

@@ -20,9 +20,9 @@ pub(crate) enum KeyError {
     Twice { first: usize, second: usize },
 }
 
-/// One AES-256-GCM key. The raw bytes are wiped when it is dropped; the key schedule is not (ring has no way to), so
-/// it is made afresh for each use and lives no longer than that.
-pub(crate) struct EnvelopeKey(Zeroizing<[u8; KEY_LEN]>);
+/// One AES-256-GCM key. The raw bytes stay in one place, since moving would leave them behind, and are wiped when it is
+/// dropped; the key schedule is not (ring has no way to), so it is made afresh for each use and lives no longer than that.
+pub(crate) struct EnvelopeKey(Box<Zeroizing<[u8; KEY_LEN]>>);
 
 impl EnvelopeKey {
     /// Takes 32 raw bytes, 64 hex digits, or base64 or base64url of 32 bytes, each with at most one newline after it.
@@ -39,14 +39,17 @@ impl EnvelopeKey {
     }
 
     fn from_raw(raw: &[u8]) -> Option<Self> {
-        Some(EnvelopeKey(Zeroizing::new(raw.try_into().ok()?)))
+        let raw: &[u8; KEY_LEN] = raw.try_into().ok()?;
+        let mut key = Box::new(Zeroizing::new([0; KEY_LEN]));
+        key.copy_from_slice(raw);
+        Some(EnvelopeKey(key))
     }
 
     fn from_hex(text: &[u8]) -> Option<Self> {
         if text.len() != 2 * KEY_LEN {
             return None;
         }
-        let mut key = Zeroizing::new([0; KEY_LEN]);
+        let mut key = Box::new(Zeroizing::new([0; KEY_LEN]));
         for (byte, pair) in key.iter_mut().zip(text.chunks_exact(2)) {
             let digit = |c: u8| char::from(c).to_digit(16);
             *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
@@ -149,7 +152,7 @@ mod tests {
                     continue;
                 }
                 let key = EnvelopeKey::parse(&given).unwrap_or_else(|error| panic!("{given:?}: {error}"));
-                assert_eq!(*key.0, RAW);
+                assert_eq!(**key.0, RAW);
             }
         }
     }
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn a_raw_key_that_ends_in_a_newline_is_kept_whole() {
         let raw = [b'\n'; 32];
-        assert_eq!(*EnvelopeKey::parse(&raw).unwrap().0, raw);
+        assert_eq!(**EnvelopeKey::parse(&raw).unwrap().0, raw);
     }
 
     #[test]

@@ -6,10 +6,11 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zeroize::Zeroizing;
 
-use super::error::{EnvelopeFault, OpenError};
+use super::error::{EnvelopeFault, OpenError, RowFault};
 use super::json::Member;
 use super::open::OpenRules;
-use crate::secret::Secret;
+use super::row::Row;
+use crate::secret::{Secret, from_whsec};
 
 /// Padding is demanded and whitespace refused, but the unused bits of the last character may be set: the reference
 /// takes them, and they change no byte of the body.
@@ -20,11 +21,27 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// How a row of before RFC 9421 authenticates itself to its receiver.
+/// How a row without an RFC 9421 signature authenticates itself to its receiver.
 #[derive(Debug, Clone)]
 pub(crate) enum Authentication {
     Bearer(Secret),
     HmacSha256(Secret),
+    /// The decoded key, not the `whsec_` text. No scheme of the reference: its workers quarantine such a row.
+    StandardWebhooks(Secret),
+}
+
+impl Authentication {
+    /// Standard Webhooks signs the row's idempotency key as `webhook-id`, and a full stop in it would leave open where the
+    /// timestamp begins.
+    pub(super) fn check_row(&self, row: &Row) -> Result<(), OpenError> {
+        let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'.';
+        match self {
+            Authentication::StandardWebhooks(_) if !row.idempotency_key.bytes().all(fits) => {
+                Err(OpenError::Row(RowFault::NoMessageId))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The rules for a scheme and its credentials, in the order of the wire contract, section 2.3.
@@ -41,6 +58,7 @@ pub(super) fn authentication(
     let bearer = match &**scheme {
         "Bearer" => true,
         "HMAC-SHA256" => false,
+        "Standard-Webhooks" => return standard_webhooks(credentials),
         _ => return Err(OpenError::Malformed(EnvelopeFault::Scheme)),
     };
     if credentials.is_empty() {
@@ -55,6 +73,12 @@ pub(super) fn authentication(
     }
     let secret = Secret::new(credentials.as_bytes().to_vec());
     Ok(if bearer { Authentication::Bearer(secret) } else { Authentication::HmacSha256(secret) })
+}
+
+fn standard_webhooks(credentials: &str) -> Result<Authentication, OpenError> {
+    from_whsec(credentials.as_bytes())
+        .map(Authentication::StandardWebhooks)
+        .ok_or(OpenError::Malformed(EnvelopeFault::StandardSecret))
 }
 
 /// A field value of RFC 9110 section 5.5 without obs-text: the reference cannot send text beyond ASCII, and a space

@@ -133,6 +133,7 @@ pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> R
         _ => return Err(OpenError::Malformed(EnvelopeFault::Version)),
     }
     let authentication = legacy::authentication(&object, &scheme, &credentials, rules)?;
+    authentication.check_row(row)?;
     let Member::Text(body) = body else {
         return Err(OpenError::Malformed(EnvelopeFault::Member { member: "body" }));
     };

@@ -77,7 +77,7 @@ pub(super) fn parse(plaintext: &[u8], rules: OpenRules) -> Result<Registration, 
         read_object(plaintext, [URL, OPERATION_ID, TOKEN, AUTHENTICATION, SCHEME, CREDENTIALS, SIGNING_SCOPE_ID])?;
     let url = text(url, "url")?.ok_or(missing("url"))?;
     let operation_id = text(operation_id, "operation_id")?.ok_or(missing("operation_id"))?;
-    let token = text(token, "token")?;
+    let token = text(token, "token")?.map(Secret::from);
     let signing_scope_id = text(scope, "signing_scope_id")?;
     let authentication = match object {
         Member::Absent | Member::Null => None,
@@ -87,7 +87,7 @@ pub(super) fn parse(plaintext: &[u8], rules: OpenRules) -> Result<Registration, 
     if authentication.is_some() && signing_scope_id.is_some() {
         return Err(OpenError::Malformed(EnvelopeFault::ScopeWithAuthentication));
     }
-    Ok(Registration { url, operation_id, token: token.map(Secret::from), authentication, signing_scope_id })
+    Ok(Registration { url, operation_id, token, authentication, signing_scope_id })
 }
 
 fn missing(member: &'static str) -> OpenError {

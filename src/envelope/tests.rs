@@ -11,6 +11,7 @@ use super::registration::{SealedRegistration, open_registration};
 use super::seal::NONCE_LEN;
 use super::*;
 
+mod aes_gcm;
 mod composed;
 mod draft;
 mod registration;
@@ -104,6 +105,7 @@ fn every_delivered_vector_opens_to_the_references_bytes() {
             None => ("rfc9421", None),
             Some(Authentication::Bearer(secret)) => ("bearer", Some(secret)),
             Some(Authentication::HmacSha256(secret)) => ("hmac-sha256", Some(secret)),
+            Some(Authentication::StandardWebhooks(_)) => unreachable!("the reference has no such scheme"),
         };
         assert_eq!(vector["auth"], scheme, "{name}");
         if let Some(secret) = secret {
@@ -369,6 +371,47 @@ fn credentials_that_a_header_cannot_carry_are_refused() {
     }
     for good in ["a b", "a\tb", "~!\"#", "=="] {
         assert_eq!(open_with("Bearer", good), Ok(()), "{good:?}");
+    }
+}
+
+const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+#[test]
+fn a_standard_webhooks_row_carries_the_decoded_key_whatever_is_switched_off() {
+    let authentication = serde_json::json!({"scheme": "Standard-Webhooks", "credentials": WHSEC}).to_string();
+    let mut row = sealed_row(&legacy(&body(""), &authentication), 1);
+    let envelope = open(&mut row, &ring_of(&[[1; 32]]), OpenRules { legacy_hmac: false }).unwrap();
+    let Some(Authentication::StandardWebhooks(key)) = envelope.authentication else { panic!("another scheme") };
+    assert_eq!(key.expose(), STANDARD.decode(&WHSEC[6..]).unwrap());
+    for credentials in ["", &WHSEC[6..], "whsec_", "whsec_c2hvcnQ=", "whsec_not base64 not base64 not base64"] {
+        let authentication = serde_json::json!({"scheme": "Standard-Webhooks", "credentials": credentials}).to_string();
+        let outcome = open_plaintext(&legacy(&body(""), &authentication)).map(drop);
+        assert_eq!(outcome, Err(OpenError::Malformed(EnvelopeFault::StandardSecret)), "{credentials}");
+    }
+    let spelt = serde_json::json!({"scheme": "standard-webhooks", "credentials": WHSEC}).to_string();
+    let outcome = open_plaintext(&legacy(&body(""), &spelt)).map(drop);
+    assert_eq!(outcome, Err(OpenError::Malformed(EnvelopeFault::Scheme)));
+}
+
+#[test]
+fn an_idempotency_key_that_cannot_be_a_message_id_is_refused_under_standard_webhooks_alone() {
+    for (key, fits) in
+        [("whk_0-9:a", true), ("whk.0", false), ("whk 0", false), ("whk_é", false), ("whk_\u{7f}", false)]
+    {
+        for (scheme, credentials) in [("Standard-Webhooks", WHSEC), ("Bearer", "t")] {
+            let authentication = serde_json::json!({"scheme": scheme, "credentials": credentials}).to_string();
+            let mut body: Value = serde_json::from_slice(&body("")).unwrap();
+            body["idempotency_key"] = key.into();
+            let mut row = sealed_row(b"", 1);
+            row.idempotency_key = key.into();
+            let aad = Aad::delivery(&Binding::from(&row));
+            let plaintext = legacy(body.to_string().as_bytes(), &authentication);
+            row.encrypted_body = seal(&aad, &EnvelopeKey::parse(&[1; 32]).unwrap(), NONCE, plaintext);
+            let outcome = open(&mut row, &ring_of(&[[1; 32]]), HMAC_ON).map(drop);
+            let refused = scheme == "Standard-Webhooks" && !fits;
+            let expected = if refused { Err(OpenError::Row(RowFault::NoMessageId)) } else { Ok(()) };
+            assert_eq!(outcome, expected, "{scheme} {key}");
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) fn check(data: &[u8]) {
         format!("{file}\n[database]\npassword = \"{SECRET}\"\n"),
         format!("{file}\n[database]\nurl = postgresql://app:{SECRET}@db/app\n"),
         format!("[envelope]\nkeys = [\"{SECRET}\"]\n{file}"),
+        format!("[envelope]\nkey_files = \"0f0f0f0f0f0f0f0f{SECRET}\"\n{file}"),
+        format!("database = \"postgresql://app:{SECRET}@db/app\"\n{file}"),
     ];
     let with_a_secret = &secrets[data.len() % secrets.len()];
     assert!(!attempt(with_a_secret, variables, flags), "a secret in the file is taken");

@@ -10,8 +10,9 @@ use super::fields::{cut, spot};
 use crate::envelope::{
     Aad, Authentication, Binding, Composed, Credentials, EnvelopeFault, EnvelopeKey, Keyring, NONCE_LEN, OpenError,
     OpenRules, Registration, RegistrationDraft, Row, SealedRegistration, inspect_delivery, inspect_registration, open,
-    seal, seal_delivery, seal_registration,
+    seal, seal_delivery, seal_registration, try_open,
 };
+use crate::secret::from_whsec;
 
 /// Of the vectors, so that their ciphertexts open here as they stand.
 const OLDER: [u8; 32] = *b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\
@@ -74,6 +75,11 @@ pub(super) fn delivery(data: &[u8]) {
             let sealed = seal(&aad, RING.newest(), NONCE, rest.to_vec());
             opened(&|| Row { encrypted_body: sealed.clone(), ..row() }, rules(kind));
             nothing_opens_it_once_changed(&|| Row { encrypted_body: sealed.clone(), ..row() }, data);
+            // Under the same nonce as well, a row sealed again under the newest key is the row sealed under it at once.
+            let older = seal(&aad, &RING.newest_first()[1], NONCE, rest.to_vec());
+            let opened = try_open(older, &NONCE, &aad, &RING).expect("an older key of the ring opens");
+            assert_eq!(opened.key, 1, "another key than the one that sealed");
+            assert_eq!(opened.seal(&aad, RING.newest(), NONCE), sealed, "sealed again, it is something else");
         }
     }
 }
@@ -185,8 +191,16 @@ fn same_authentication(opened: &Option<Authentication>, given: Option<Credential
     let opened = opened.as_ref().map(|authentication| match authentication {
         Authentication::Bearer(secret) => ("Bearer", secret.expose().to_vec()),
         Authentication::HmacSha256(secret) => ("HMAC-SHA256", secret.expose().to_vec()),
+        Authentication::StandardWebhooks(key) => ("Standard-Webhooks", key.expose().to_vec()),
     });
-    assert_eq!(opened, given.map(|given| (given.scheme, given.credentials.as_bytes().to_vec())));
+    let given = given.map(|given| match given.scheme {
+        "Standard-Webhooks" => {
+            let key = from_whsec(given.credentials.as_bytes()).expect("what is sealed can be decoded");
+            (given.scheme, key.expose().to_vec())
+        }
+        scheme => (scheme, given.credentials.as_bytes().to_vec()),
+    });
+    assert_eq!(opened, given);
 }
 
 fn composed(row: &dyn Fn() -> Row, rest: &[u8], rules: OpenRules) {

@@ -2,6 +2,7 @@
 //! hold does not: each `expect` here is a check like the assertions. Not part of the daemon: built for fuzzing and for the
 //! smoke run of the tests alone.
 
+mod captured;
 mod configuration;
 mod envelope;
 mod fields;
@@ -43,6 +44,11 @@ pub fn reply(data: &[u8]) {
 /// `Retry-After` and `Date` of a reply.
 pub fn retry_after(data: &[u8]) {
     hint::check(data);
+}
+
+/// A request as somebody captured it.
+pub fn capture(data: &[u8]) {
+    captured::check(data);
 }
 
 /// A configuration file, variables and `--set` flags.

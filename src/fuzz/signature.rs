@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::fields::{cut, spot};
 use crate::signature::verify::{
-    Knowledge, NOTIFICATION, NOTIFICATION_READ, Received, Revocation, Verified, WEBHOOK, verify_as,
+    Family, Knowledge, NOTIFICATION, NOTIFICATION_READ, REQUEST, REQUEST_3_1, Received, Revocation, Verified, WEBHOOK,
+    verify_as,
 };
 
 const URL: &str = "https://buyer.example.com/adcp/webhook/create_media_buy/agent_123/op_abc";
@@ -45,12 +46,19 @@ pub(super) fn check(data: &[u8]) {
         let request = Received { method: "POST", url, headers, body };
         let knowledge =
             Knowledge { jwks: &JWKS, revocation: Revocation::NotTracked, crowded: &|_| false, unix_seconds: now };
-        [WEBHOOK, NOTIFICATION, NOTIFICATION_READ].map(|profile| verify_as(&profile, &request, &knowledge))
+        [
+            verify_as(&WEBHOOK, &request, &knowledge),
+            verify_as(&NOTIFICATION, &request, &knowledge),
+            verify_as(&NOTIFICATION_READ, &request, &knowledge),
+            verify_as(&REQUEST_3_1, &request, &knowledge),
+            verify_as(&REQUEST, &request, &knowledge),
+        ]
     };
     let verdicts = verdict(&headers, url, body, NOW);
     for outcome in &verdicts {
         if let Err(error) = outcome {
             assert!(error.code().starts_with("webhook_"), "{}", error.code());
+            assert!(error.code_of(Family::Request).starts_with("request_"), "{}", error.code());
         }
     }
     if !headers.contains_key("signature") || !headers.contains_key("signature-input") {

@@ -6,7 +6,8 @@ use super::*;
 
 type Door = fn(&[u8]);
 
-const TARGETS: [(&str, Door); 7] = [
+const TARGETS: [(&str, Door); 8] = [
+    ("capture", capture),
     ("config", config),
     ("envelope_open", envelope_open),
     ("registration_open", registration_open),
@@ -112,6 +113,11 @@ fn any_registration_opens_to_what_was_sealed_or_not_at_all() {
 #[test]
 fn any_signature_headers_are_let_in_whole_or_refused_with_a_code() {
     smoke("signature_input", 4000);
+}
+
+#[test]
+fn any_captured_request_is_read_or_refused() {
+    smoke("capture", 4000);
 }
 
 #[test]

@@ -7,13 +7,18 @@ use std::sync::LazyLock;
 use ::url::{Host, Url};
 use bytes::Bytes;
 use http::header::HOST;
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use crate::address::{Destination, Policy, UrlRules, judge_literal};
+use crate::address::{Destination, Nat64Prefix, Policy, UrlRules, judge_literal};
 use crate::signature::verify::{Knowledge, Received, Revocation, verify};
 use crate::signature::{Moment, Scheme, SigningKey, sign};
 
 const MOMENT: Moment = Moment { unix_seconds: 1_767_322_800, nonce: [7; 16] };
+
+/// One that carries the IPv4 address at its end, and one around the octet that must be zero.
+const TRANSLATED: [&str; 2] = ["64:ff9b::/96", "2600:1:2::/48"];
+const OWN: [Ipv4Addr; 1] = [Ipv4Addr::new(1, 1, 1, 1)];
 
 struct Fixed {
     strict: UrlRules,
@@ -21,6 +26,8 @@ struct Fixed {
     policy: Policy,
     /// Admits whatever an operator can admit.
     admitting: Policy,
+    /// With translators, and on a machine that has addresses of its own.
+    translating: Policy,
     key: SigningKey,
     jwks: Value,
 }
@@ -28,6 +35,8 @@ struct Fixed {
 static FIXED: LazyLock<Fixed> = LazyLock::new(|| {
     let everything = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("a network"));
     let patterns = ["*.internal", "*.localhost", "localhost", "*.test"].map(|host| host.parse().expect("a pattern"));
+    let prefixes = TRANSLATED.map(|net| net.parse::<IpNet>().expect("a network"));
+    let prefixes = prefixes.map(|net| Nat64Prefix::try_from(net).expect("of a length that translators have"));
     let pem = include_bytes!("../../tests/vectors/keys/ed25519.pem");
     let key = SigningKey::from_pem(pem, "kid-1", None).expect("a key");
     let jwks = json!({ "keys": [key.public_jwk()] });
@@ -36,6 +45,7 @@ static FIXED: LazyLock<Fixed> = LazyLock::new(|| {
         open: UrlRules::new(patterns.into(), Vec::new()),
         policy: Policy::default(),
         admitting: Policy::new(everything.into(), Vec::new()),
+        translating: Policy::default().with_nat64(prefixes.into()).with_own(OWN.map(IpAddr::V4).into()),
         key,
         jwks,
     }
@@ -99,6 +109,10 @@ fn literal(text: &str, destination: &Destination, fixed: &Fixed) {
     let passes = judge_literal(destination, &fixed.policy).is_ok();
     assert_eq!(passes, fixed.policy.classify(address).is_allowed(), "{text:?}");
     assert!(!passes || is_public(address), "{text:?}: {address} passes");
+    if judge_literal(destination, &fixed.translating).is_ok() {
+        let reached = carried(address);
+        assert!(is_public(reached) && !OWN.iter().any(|own| reached == *own), "{text:?}: {reached} passes translated");
+    }
     let admitted = judge_literal(destination, &fixed.admitting).is_ok();
     assert!(admitted || !passes, "{text:?}: an open policy is narrower");
     assert!(!admitted || !is_untouchable(address), "{text:?}: {address} is admitted");
@@ -131,6 +145,16 @@ fn is_public_v4(v4: Ipv4Addr) -> bool {
         || v4.is_documentation()
         || v4.is_unspecified();
     !refused && v4.octets()[0] != 0 && v4.octets()[0] < 240
+}
+
+/// Where a translator would send it on to.
+fn carried(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    match (v6.segments(), v6.octets()) {
+        ([0x64, 0xff9b, 0, 0, 0, 0, ..], [.., a, b, c, d]) => Ipv4Addr::new(a, b, c, d).into(),
+        ([0x2600, 1, 2, ..], [_, _, _, _, _, _, a, b, 0, c, d, ..]) => Ipv4Addr::new(a, b, c, d).into(),
+        _ => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
+    }
 }
 
 /// No configuration opens these.

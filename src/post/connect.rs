@@ -92,7 +92,7 @@ async fn race(addresses: &VecDeque<SocketAddr>) -> Result<(TcpStream, SocketAddr
     }
 }
 
-async fn dial(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fault> {
+pub(super) async fn dial(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fault> {
     DIALS.fetch_add(1, Ordering::Relaxed);
     let stream = TcpStream::connect(address).await.map_err(|error| socket_fault(&error))?;
     // One request is written in few pieces and waited for: Nagle's delay would only add to it.

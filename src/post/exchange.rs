@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connect::{is_about_our_certificate, is_local, rustls_error};
 use super::connection::Connection;
-use super::io::Outgoing;
+use super::io::{Outgoing, Unasked};
 use crate::signature::SignedRequest;
 use crate::verdict::{Challenge, Failure, Fault, Reply, Sent, retry_after};
 
@@ -152,7 +152,12 @@ async fn is_idle(connection: &mut Connection, deadline: Instant) -> bool {
 
 /// Sorts a failed exchange by the type of its error.
 pub(super) fn fault(error: &hyper::Error) -> Fault {
-    if error.is_parse() || error.is_user() {
+    let source = std::error::Error::source(error);
+    // A request that was taken back says by its source what ended the connection.
+    if let Some(cause) = source.and_then(|source| source.downcast_ref::<hyper::Error>()) {
+        return fault(cause);
+    }
+    if error.is_parse() || error.is_user() || is_unasked(error) {
         return Fault::Protocol;
     }
     match rustls_error(error) {
@@ -161,9 +166,21 @@ pub(super) fn fault(error: &hyper::Error) -> Fault {
         Some(_) => return Fault::Tls,
         None => {}
     }
-    let io = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    match io {
+    match source.and_then(|source| source.downcast_ref::<std::io::Error>()) {
         Some(io) if is_local(io) => Fault::LocalResources,
+        Some(io) if io.get_ref().is_some_and(|inner| inner.is::<Unasked>()) => Fault::Protocol,
         _ => Fault::Disconnected,
     }
+}
+
+/// What hyper calls an unexpected message: bytes on a connection that owes none. It has no question for it; all other
+/// errors answer one of these, or have a source.
+fn is_unasked(error: &hyper::Error) -> bool {
+    let other = error.is_canceled()
+        || error.is_closed()
+        || error.is_incomplete_message()
+        || error.is_body_write_aborted()
+        || error.is_shutdown()
+        || error.is_timeout();
+    !other && std::error::Error::source(error).is_none()
 }

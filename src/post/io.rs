@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
 /// The progress of the request that a connection carries now. Shared by its stream, its body and the attempt.
 #[derive(Debug, Default)]
@@ -55,9 +55,34 @@ impl<S: Read + Unpin> Read for Watched<S> {
     }
 }
 
-impl<S: Write + Unpin> Write for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+/// Bytes of the peer's were there before our request was begun: whatever they are, they are no answer to it.
+#[derive(Debug, thiserror::Error)]
+#[error("the peer spoke before it was asked")]
+pub(super) struct Unasked;
+
+impl<S: Read + Unpin> Watched<S> {
+    /// The last look before the first byte of a request: a connection on which something has come, or which has ended,
+    /// is not written to. hyper looks too, but only when it happens to be polled in between.
+    fn begin(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.progress.begun() {
+            return Ok(());
+        }
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        match Pin::new(&mut self.inner).poll_read(cx, buffer.unfilled()) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Err(io::ErrorKind::NotConnected.into()),
+            Poll::Ready(Ok(())) => return Err(io::Error::other(Unasked)),
+            Poll::Ready(Err(error)) => return Err(error),
+        }
         self.progress.begun.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl<S: Read + Write + Unpin> Write for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.begin(cx)?;
         Pin::new(&mut self.inner).poll_write(cx, buf)
     }
 
@@ -66,7 +91,7 @@ impl<S: Write + Unpin> Write for Watched<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.progress.begun.store(true, Ordering::Release);
+        self.begin(cx)?;
         Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
     }
 
@@ -163,10 +188,29 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_fails_counts_as_begun() {
         let (ours, theirs) = tokio::io::duplex(64);
-        drop(theirs);
         let progress = Arc::new(Progress::default());
         let mut stream = Watched::new(TokioIo::new(ours), Arc::clone(&progress));
+        write(&mut stream, b"x").await;
+        drop(theirs);
         assert!(poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"x")).await.is_err());
         assert!(progress.begun() && !progress.all_sent());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_where_the_peer_has_spoken_or_gone() {
+        use tokio::io::AsyncWriteExt;
+        let progress = Arc::new(Progress::default());
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        theirs.write_all(b"HTTP/1.1 200 OK\r\n").await.unwrap();
+        let mut stream = Watched::new(TokioIo::new(ours), Arc::clone(&progress));
+        let refused = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"POST")).await.unwrap_err();
+        assert!(refused.get_ref().unwrap().is::<Unasked>());
+
+        let (ours, theirs) = tokio::io::duplex(64);
+        drop(theirs);
+        let mut stream = Watched::new(TokioIo::new(ours), Arc::clone(&progress));
+        let refused = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"POST")).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotConnected);
+        assert!(!progress.begun());
     }
 }

@@ -225,6 +225,7 @@ impl Sealer<'_> {
             Form::Rfc9421 => Some("rfc9421"),
             Form::Bearer => Some("bearer"),
             Form::HmacSha256 => Some("hmac-sha256"),
+            Form::StandardWebhooks => Some("standard-webhooks"),
             Form::Unreadable => None,
         };
         if let Some(refusal) = seen.refusal {
@@ -288,6 +289,7 @@ impl Sealer<'_> {
             None => "rfc9421",
             Some(Authentication::Bearer(_)) => "bearer",
             Some(Authentication::HmacSha256(_)) => "hmac-sha256",
+            Some(Authentication::StandardWebhooks(_)) => "standard-webhooks",
         });
         self.tell_place(told, &registration.url);
         let scope = registration.signing_scope_id.as_deref();

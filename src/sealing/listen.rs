@@ -25,7 +25,7 @@ use super::sealer::{Fault, Outcome, Sealer, written};
 use super::socket::{Socket, Stream};
 use crate::config::SealingAddress;
 use crate::deliver::{Phase, Phases, Snapshot};
-use crate::secret::random;
+use crate::secret::{append, random};
 use crate::telemetry::metrics;
 
 /// Callers are few and local; more are closed at once.
@@ -229,7 +229,7 @@ fn refuse(end: End, code: &'static str, message: impl ToString) -> Refusal {
     (end, written(&Whole { error: Saying { code, message: message.to_string() } }) + "\n")
 }
 
-/// Reads into one buffer that does not grow where the length is told, since growing would leave unwiped pieces behind.
+/// Into one buffer where the length is told.
 async fn read(mut body: Incoming) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let too_large = || refuse(End::TooLarge, "too_large", format!("a request may have {MAX_REQUEST} bytes"));
     let told = usize::try_from(body.size_hint().exact().unwrap_or(0)).unwrap_or(usize::MAX);
@@ -243,7 +243,7 @@ async fn read(mut body: Incoming) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         if text.len() + data.len() > MAX_REQUEST {
             return Err(too_large());
         }
-        text.extend_from_slice(data);
+        append(&mut text, data);
     }
     Ok(text)
 }

@@ -53,18 +53,19 @@ impl<'a> Object<'a> {
 
     /// Absent and null are the same.
     pub(super) fn optional_text(&mut self, member: &'static str) -> Result<Option<String>, ItemFault> {
+        Ok(self.secret(member)?.map(|mut text| std::mem::take(&mut *text)))
+    }
+
+    pub(super) fn secret(&mut self, member: &'static str) -> Result<Option<Zeroizing<String>>, ItemFault> {
         let Some(json) = self.take(member) else { return Ok(None) };
         let text: Option<String> =
             serde_json::from_str(json.get()).map_err(|_| ItemFault::Member { member, problem: "is not a string" })?;
+        let text = text.map(Zeroizing::new);
         // Postgres stores no text with it, so that no row could match.
         if text.as_ref().is_some_and(|text| text.contains('\0')) {
             return Err(ItemFault::Member { member, problem: "holds a NUL character" });
         }
         Ok(text)
-    }
-
-    pub(super) fn secret(&mut self, member: &'static str) -> Result<Option<Zeroizing<String>>, ItemFault> {
-        Ok(self.optional_text(member)?.map(Zeroizing::new))
     }
 
     /// Refuses what is left.

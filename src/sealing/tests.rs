@@ -140,10 +140,16 @@ fn every_good_item_opens_and_is_described_without_its_secrets() {
     let desk = Desk::new(&[1, 2]);
     let bearer = json!({"authentication": {"scheme": "Bearer", "credentials": "hush-bearer"}});
     let hmac = json!({"authentication": {"scheme": "HMAC-SHA256", "credentials": "hush-hmac \"é\""}});
+    let whsec = format!("whsec_{}", super::bytes::to_base64(b"hush, hush, hush, hush, hush"));
+    let standard = json!({"authentication": {"scheme": "Standard-Webhooks", "credentials": whsec}});
     let scope = json!({"signing_scope_id": "tenant:ä/1"});
-    for (changes, scheme) in
-        [(json!({}), "rfc9421"), (bearer, "bearer"), (hmac, "hmac-sha256"), (scope.clone(), "rfc9421")]
-    {
+    for (changes, scheme) in [
+        (json!({}), "rfc9421"),
+        (bearer, "bearer"),
+        (hmac, "hmac-sha256"),
+        (standard, "standard-webhooks"),
+        (scope.clone(), "rfc9421"),
+    ] {
         for base in [registration(), delivery()] {
             let item = with(base, changes.clone());
             let answer = desk.seal_one(&item).unwrap();
@@ -161,7 +167,7 @@ fn every_good_item_opens_and_is_described_without_its_secrets() {
                 assert_eq!((&told["has_token"], &told["body"]), (&json!(true), &Value::Null));
             }
             let told = without(told, "body").to_string();
-            assert!(!told.contains("hush"), "{told}");
+            assert!(!told.contains("hush") && !told.contains(&whsec[6..]), "{told}");
         }
     }
 }
@@ -222,10 +228,12 @@ fn each_bad_item_is_refused_by_its_code_and_shows_no_value() {
         (with(delivery(), body(r#"{"hush":1,"hush":1}"#)), "envelope_malformed", "twice"),
         (with(delivery(), body(&deep)), "envelope_malformed", "too deep"),
         (with(delivery(), body(r#"{"task_webhook_delivery_version":1}"#)), "envelope_malformed", "marks a legacy"),
-        (with(delivery(), auth("Basic", "hush")), "envelope_malformed", "neither Bearer"),
+        (with(delivery(), auth("Basic", "hush")), "envelope_malformed", "none of Bearer"),
         (with(registration(), auth("Bearer", "")), "envelope_malformed", "credentials are empty"),
         (with(registration(), auth("Bearer", "hush\r\n")), "credentials_unsendable", "header"),
         (with(delivery(), auth("HMAC-SHA256", "hush")), "hmac_disabled", "switched off"),
+        (with(delivery(), auth("Standard-Webhooks", "whsec_hush")), "envelope_malformed", "24 to 64 bytes"),
+        (with(registration(), auth("Standard-Webhooks", "hush")), "envelope_malformed", "24 to 64 bytes"),
         (
             with(with(registration(), auth("Bearer", "hush")), json!({"signing_scope_id": "a"})),
             "envelope_malformed",

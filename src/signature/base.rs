@@ -7,13 +7,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{Digest, SHA256, digest};
 
-/// Joins the lines of a base: one per component, then the parameters, no newline at the end.
+/// Joins the lines of a base: one per component, then the parameters, no newline at the end. A component is named as it
+/// stands in the list of covered ones: in quotes, and with its parameters.
 pub(super) fn signature_base<'a>(components: impl IntoIterator<Item = (&'a str, &'a str)>, parameters: &str) -> String {
     let mut base = String::with_capacity(512);
-    for (name, value) in components {
-        base.push('"');
-        base.push_str(name);
-        base.push_str("\": ");
+    for (identifier, value) in components {
+        base.push_str(identifier);
+        base.push_str(": ");
         base.push_str(value.trim_matches([' ', '\t']));
         base.push('\n');
     }
@@ -24,11 +24,14 @@ pub(super) fn signature_base<'a>(components: impl IntoIterator<Item = (&'a str, 
 
 /// The components that a webhook signature covers, in the order in which it covers them.
 pub(super) const COVERED: [&str; 5] = ["@method", "@target-uri", "@authority", "content-type", "content-digest"];
+/// The same as they stand in a list and in a base.
+pub(super) const IDENTIFIERS: [&str; 5] =
+    ["\"@method\"", "\"@target-uri\"", "\"@authority\"", "\"content-type\"", "\"content-digest\""];
 
 /// Everything of `Signature-Input` after the label: the covered components and the six parameters.
 pub(super) fn signature_parameters(created: i64, expires: i64, nonce: &str, kid: &str, algorithm: &str) -> String {
     let mut text = String::with_capacity(256);
-    let components = COVERED.map(|name| format!("\"{name}\"")).join(" ");
+    let components = IDENTIFIERS.join(" ");
     // Writing to a String cannot fail.
     let _ = write!(text, "({components});created={created};expires={expires};nonce=\"{nonce}\";keyid=\"");
     for c in kid.chars() {
@@ -49,3 +52,6 @@ pub(super) fn sha256(body: &[u8]) -> Digest {
 pub(super) fn content_digest(body: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(sha256(body)))
 }
+
+#[cfg(test)]
+mod tests;

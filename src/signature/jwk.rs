@@ -3,6 +3,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey, VerificationAlgorithm};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -10,8 +11,7 @@ use zeroize::Zeroizing;
 use super::algorithm::Algorithm;
 use super::key::KeyError;
 
-/// What a key may be used for, in its `adcp_use`. Either value serves for webhooks: the tag of the signature keeps the
-/// two profiles apart.
+/// What a key may be used for, in its `adcp_use`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     WebhookSigning,
@@ -112,9 +112,63 @@ impl PublicKey<'_> {
     }
 }
 
+impl Algorithm {
+    /// The algorithm of a JWK, by its key type and curve: its `alg` may be absent, and says the same where it is right.
+    pub(super) fn of_jwk(jwk: &Value) -> Option<Algorithm> {
+        Algorithm::from_curve(text(jwk, "kty")?, text(jwk, "crv")?)
+    }
+}
+
+/// Real sets hold a few keys of some 200 bytes.
+pub(crate) const KEY_SET_BYTES: usize = 256 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is not a JSON Web Key Set: a JSON object with an array `keys`")]
+pub(crate) struct NotAKeySet;
+
+/// Reads a key set, whose keys are judged when one of them is looked up.
+pub(crate) fn key_set(document: &[u8]) -> Result<Value, NotAKeySet> {
+    let jwks: Value = serde_json::from_slice(document).map_err(|_| NotAKeySet)?;
+    if jwks.get("keys").is_some_and(Value::is_array) { Ok(jwks) } else { Err(NotAKeySet) }
+}
+
+pub(super) fn text<'a>(jwk: &'a Value, member: &str) -> Option<&'a str> {
+    jwk.get(member)?.as_str()
+}
+
+/// The public half of a JWK that somebody else published.
+pub(super) struct VerifyingKey {
+    algorithm: Algorithm,
+    /// As ring takes them: 32 bytes, or an uncompressed point.
+    bytes: Vec<u8>,
+}
+
+impl VerifyingKey {
+    pub(super) fn of(jwk: &Value, algorithm: Algorithm) -> Option<VerifyingKey> {
+        let member = |name| text(jwk, name).and_then(coordinate);
+        let bytes = match algorithm {
+            Algorithm::Ed25519 => member("x")?.to_vec(),
+            Algorithm::EcdsaP256Sha256 => [&[4], member("x")?.as_slice(), member("y")?.as_slice()].concat(),
+        };
+        Some(VerifyingKey { algorithm, bytes })
+    }
+
+    /// ECDSA as r and s of fixed width.
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let scheme: &dyn VerificationAlgorithm = match self.algorithm {
+            Algorithm::Ed25519 => &ED25519,
+            Algorithm::EcdsaP256Sha256 => &ECDSA_P256_SHA256_FIXED,
+        };
+        UnparsedPublicKey::new(scheme, &self.bytes).verify(message, signature).is_ok()
+    }
+}
+
 fn kind(algorithm: Algorithm) -> (&'static str, &'static str) {
     match algorithm {
         Algorithm::Ed25519 => ("OKP", "Ed25519"),
         Algorithm::EcdsaP256Sha256 => ("EC", "P-256"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
 //! The two schemes that registrations from before RFC 9421 may ask for: a bearer token, and an HMAC over timestamp and
 //! body. They sign neither the URL nor the method; nothing here makes up for that.
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
+use zeroize::Zeroizing;
 
 use super::sign::SignError;
 use crate::secret::Secret;
@@ -23,9 +25,9 @@ pub(super) fn bearer(credentials: &Secret) -> Result<HeaderValue, SignError> {
     if blank(text.first()) || blank(text.last()) || !text.is_ascii() {
         return Err(SignError::CredentialsUnsendable);
     }
-    // The header keeps a copy of the token until the request is dropped; only this buffer is wiped.
-    let line = zeroize::Zeroizing::new([b"Bearer ", text].concat());
-    let mut value = HeaderValue::from_bytes(&line).map_err(|_| SignError::CredentialsUnsendable)?;
+    // Wiped when the last copy of the header is dropped; what HTTP writes of it is out of our hands.
+    let line = Bytes::from_owner(Zeroizing::new([b"Bearer ", text].concat()));
+    let mut value = HeaderValue::from_maybe_shared(line).map_err(|_| SignError::CredentialsUnsendable)?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -34,11 +36,8 @@ pub(super) fn hmac_headers(credentials: &Secret, body: &[u8], unix_seconds: i64)
     if credentials.expose().is_empty() {
         return Err(SignError::CredentialsUnsendable);
     }
-    let mut context = hmac::Context::with_key(&key(credentials));
-    context.update(unix_seconds.to_string().as_bytes());
-    context.update(b".");
-    context.update(body);
-    let text = format!("sha256={}", crate::hex::encode(context.sign().as_ref()));
+    let tag = mac(credentials, &[unix_seconds.to_string().as_bytes(), b".", body]);
+    let text = format!("sha256={}", crate::hex::encode(tag.as_ref()));
     // Hex digits are visible ASCII.
     let mut signature = HeaderValue::from_str(&text).expect("hex digits make a header value");
     signature.set_sensitive(true);
@@ -51,9 +50,9 @@ pub(super) fn hmac_headers(credentials: &Secret, body: &[u8], unix_seconds: i64)
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LegacyError {
-    #[error("the signature or the timestamp is absent, repeated or not text")]
+    #[error("a header of the scheme is absent, repeated or not text")]
     Missing,
-    #[error("the signature is not `sha256=` and 64 hex digits")]
+    #[error("the signature has not the form of the scheme")]
     Signature,
     #[error("the timestamp is not a number")]
     Timestamp,
@@ -61,6 +60,11 @@ pub(crate) enum LegacyError {
     Skew,
     #[error("the signature does not match")]
     Mismatch,
+}
+
+/// Whether the request asks to be judged by this scheme.
+pub(crate) fn is_hmac(headers: &HeaderMap) -> bool {
+    headers.contains_key(SIGNATURE)
 }
 
 /// Judges a request of the HMAC scheme. The comparison takes the same time for every wrong signature.
@@ -72,24 +76,36 @@ pub(crate) fn verify_hmac(
 ) -> Result<(), LegacyError> {
     let signature = single(headers, &SIGNATURE)?.strip_prefix("sha256=").ok_or(LegacyError::Signature)?;
     let tag = unhex(signature).ok_or(LegacyError::Signature)?;
-    let timestamp = single(headers, &TIMESTAMP)?;
+    let timestamp = check_age(single(headers, &TIMESTAMP)?, unix_seconds)?;
+    let parts = [timestamp.as_bytes(), b".", body];
+    if is_mac(credentials, &parts, [tag.as_slice()]) { Ok(()) } else { Err(LegacyError::Mismatch) }
+}
+
+/// What was signed is the text of the timestamp, not its value.
+pub(super) fn check_age(timestamp: &str, unix_seconds: i64) -> Result<&str, LegacyError> {
     if !timestamp.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(LegacyError::Timestamp);
     }
     let sent: i64 = timestamp.parse().map_err(|_| LegacyError::Timestamp)?;
-    if unix_seconds.abs_diff(sent) > MAX_SKEW {
-        return Err(LegacyError::Skew);
-    }
-    // What was signed is the text of the timestamp, not its value.
-    let message = [timestamp.as_bytes(), b".", body].concat();
-    hmac::verify(&key(credentials), &message, &tag).map_err(|_| LegacyError::Mismatch)
+    if unix_seconds.abs_diff(sent) > MAX_SKEW { Err(LegacyError::Skew) } else { Ok(timestamp) }
 }
 
-fn key(credentials: &Secret) -> hmac::Key {
-    hmac::Key::new(hmac::HMAC_SHA256, credentials.expose())
+/// HMAC-SHA256 over the parts, one after another.
+pub(super) fn mac(secret: &Secret, parts: &[&[u8]]) -> hmac::Tag {
+    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.expose()));
+    parts.iter().for_each(|part| context.update(part));
+    context.sign()
 }
 
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, LegacyError> {
+/// Whether one of the tags is right, in the same time for every wrong one. The parts are read once, whatever the number of
+/// tags: what is compared with each is an HMAC of the right tag.
+pub(super) fn is_mac<'a>(secret: &Secret, parts: &[&[u8]], tags: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
+    let right = hmac::sign(&key, mac(secret, parts).as_ref());
+    tags.into_iter().any(|tag| hmac::verify(&key, tag, right.as_ref()).is_ok())
+}
+
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, LegacyError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => value.to_str().map_err(|_| LegacyError::Missing),

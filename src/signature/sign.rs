@@ -1,4 +1,4 @@
-//! Turns a target and a body into the request that goes on the wire, under one of the three schemes. It opens no
+//! Turns a target and a body into the request that goes on the wire, under one of the four schemes. It opens no
 //! connection and draws no nonce: the moment is an argument.
 
 use base64::Engine;
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::base::{COVERED, content_digest, signature_base, signature_parameters};
+use super::base::{IDENTIFIERS, content_digest, signature_base, signature_parameters};
 use super::key::{KeyError, SigningKey};
-use super::legacy;
 use super::target::Target;
 use super::{LABEL, WINDOW_SECONDS};
+use super::{legacy, standard};
 use crate::secret::Secret;
 
 pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -33,12 +33,15 @@ pub(crate) enum Scheme<'a> {
     Rfc9421(&'a SigningKey),
     Bearer(&'a Secret),
     HmacSha256(&'a Secret),
+    StandardWebhooks { key: &'a Secret, id: &'a str },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignError {
     #[error("the registered credentials are not fit for a header")]
     CredentialsUnsendable,
+    #[error("the message id is not fit for a header")]
+    IdUnsendable,
     #[error("the target is not fit for a header")]
     TargetUnsendable,
     #[error("the signing key failed: {0}")]
@@ -72,6 +75,9 @@ pub(crate) fn sign(
         Scheme::HmacSha256(credentials) => {
             headers.extend(legacy::hmac_headers(credentials, &body, moment.unix_seconds)?);
         }
+        Scheme::StandardWebhooks { key, id } => {
+            headers.extend(standard::headers(key, id, &body, moment.unix_seconds)?);
+        }
     }
     Ok(SignedRequest { request_target: target.request_target.clone(), headers, body })
 }
@@ -97,7 +103,7 @@ fn rfc9421(
     let algorithm = key.algorithm().name();
     let parameters = signature_parameters(created, created + WINDOW_SECONDS, &nonce, key.kid(), algorithm);
     let values = [METHOD, &target.target_uri, &target.authority, JSON, &digest];
-    let base = signature_base(COVERED.into_iter().zip(values), &parameters);
+    let base = signature_base(IDENTIFIERS.into_iter().zip(values), &parameters);
     // Unpadded base64url is not what RFC 8941 says, but what the profile emits in all of 3.x.
     let signature = URL_SAFE_NO_PAD.encode(key.sign(base.as_bytes())?);
     headers.insert(CONTENT_DIGEST, ascii(&digest));

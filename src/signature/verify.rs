@@ -1,37 +1,73 @@
-//! The receiver's side: the checks of the webhook profile in their order, each with its code. It fetches no keys and
-//! remembers no nonces: the caller claims the nonce of a `Verified` before it acts on the request.
+//! The receiver's side: the checks of a profile in their order, each with its code. It fetches no keys and remembers no
+//! nonces: the caller claims the nonce of a `Verified` before it acts on the request.
+
+mod checklist;
+mod checks;
+mod error;
 
 use std::collections::BTreeSet;
 
-use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderName};
-use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
+use http::HeaderMap;
 use serde_json::Value;
 
+pub(crate) use self::checklist::{Check, Fact, Trace, Unwatched};
+use self::checks::Parameters;
+pub(crate) use self::error::{Family, VerifyError};
 use super::algorithm::Algorithm;
-use super::base::{COVERED, sha256, signature_base};
-use super::jwk::{Purpose, coordinate};
-use super::sign::{CONTENT_DIGEST, SIGNATURE, SIGNATURE_INPUT};
-use super::structured::{self, Bare, SignatureInput};
-use super::target;
-use super::{LABEL, NOTIFICATION_TAG, TAG, WINDOW_SECONDS};
+use super::base::COVERED;
+use super::jwk::{Purpose, VerifyingKey};
+use super::sign::{SIGNATURE, SIGNATURE_INPUT};
+use super::structured::{self, Decoder, Rfc8941, WebhookV1};
+use super::{LABEL, NOTIFICATION_TAG, REQUEST_TAG, TAG};
 
 /// How far the clocks of the two sides may be apart, in seconds.
 pub(crate) const SKEW_SECONDS: i64 = 60;
 /// Longer key ids and nonces would only swell the caller's replay store.
 pub(crate) const MAX_PARAMETER_CHARS: usize = 256;
 
-/// What a signature must say it is for, and cover at least.
-pub(crate) struct Profile {
+/// What a signature must say it is for, and cover at least; what its key must be for, and how its bytes are spelt.
+pub(crate) struct Profile<D> {
+    pub(crate) family: Family,
     tag: &'static str,
     covered: &'static [&'static str],
+    /// Whether a body makes `content-digest` one of the covered.
+    body_covered: bool,
+    purposes: &'static [Purpose],
+    decoder: D,
 }
 
-pub(crate) const WEBHOOK: Profile = Profile { tag: TAG, covered: &COVERED };
+const BOTH_PURPOSES: &[Purpose] = &[Purpose::WebhookSigning, Purpose::RequestSigning];
+
+pub(crate) const WEBHOOK: Profile<WebhookV1> = Profile {
+    family: Family::Webhook,
+    tag: TAG,
+    covered: &COVERED,
+    body_covered: true,
+    // Either value serves for webhooks: the tag of the signature keeps the profiles apart.
+    purposes: BOTH_PURPOSES,
+    decoder: WebhookV1,
+};
 /// A request to the terminal-notification receiver with a body, and one without.
-pub(crate) const NOTIFICATION: Profile = Profile { tag: NOTIFICATION_TAG, covered: &COVERED };
-pub(crate) const NOTIFICATION_READ: Profile =
-    Profile { tag: NOTIFICATION_TAG, covered: &["@method", "@target-uri", "@authority", "content-digest"] };
+pub(crate) const NOTIFICATION: Profile<WebhookV1> = Profile { tag: NOTIFICATION_TAG, ..WEBHOOK };
+pub(crate) const NOTIFICATION_READ: Profile<WebhookV1> =
+    Profile { covered: &["@method", "@target-uri", "@authority", "content-digest"], ..NOTIFICATION };
+/// A request between agents as AdCP 3.2 signs it, and as 3.1 does, which may leave the body out.
+pub(crate) const REQUEST: Profile<Rfc8941> = Profile {
+    family: Family::Request,
+    tag: REQUEST_TAG,
+    covered: &["@method", "@target-uri", "@authority"],
+    body_covered: true,
+    purposes: &[Purpose::RequestSigning],
+    decoder: Rfc8941,
+};
+pub(crate) const REQUEST_3_1: Profile<WebhookV1> = Profile {
+    family: Family::Request,
+    tag: REQUEST_TAG,
+    covered: &["@method", "@target-uri", "@authority"],
+    body_covered: false,
+    purposes: &[Purpose::RequestSigning],
+    decoder: WebhookV1,
+};
 
 /// A request as it came in. `url` is what the sender aimed at: scheme, `Host` and request target.
 pub(crate) struct Received<'a> {
@@ -67,50 +103,6 @@ pub(crate) struct Verified {
     pub(crate) algorithm: Algorithm,
 }
 
-/// Why a request is refused. `code` is what the receiver may tell the sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.code())]
-pub(crate) enum VerifyError {
-    HeaderMalformed,
-    ParamsIncomplete,
-    TagInvalid,
-    AlgNotAllowed,
-    WindowInvalid,
-    ComponentsIncomplete,
-    KeyUnknown,
-    KeyPurposeInvalid,
-    KeyRevoked,
-    RevocationStale,
-    RateAbuse,
-    Invalid,
-    DigestMismatch,
-    /// Only the caller's replay store can find this out.
-    Replayed,
-    TargetUriMalformed,
-}
-
-impl VerifyError {
-    pub(crate) fn code(self) -> &'static str {
-        match self {
-            VerifyError::HeaderMalformed => "webhook_signature_header_malformed",
-            VerifyError::ParamsIncomplete => "webhook_signature_params_incomplete",
-            VerifyError::TagInvalid => "webhook_signature_tag_invalid",
-            VerifyError::AlgNotAllowed => "webhook_signature_alg_not_allowed",
-            VerifyError::WindowInvalid => "webhook_signature_window_invalid",
-            VerifyError::ComponentsIncomplete => "webhook_signature_components_incomplete",
-            VerifyError::KeyUnknown => "webhook_signature_key_unknown",
-            VerifyError::KeyPurposeInvalid => "webhook_signature_key_purpose_invalid",
-            VerifyError::KeyRevoked => "webhook_signature_key_revoked",
-            VerifyError::RevocationStale => "webhook_signature_revocation_stale",
-            VerifyError::RateAbuse => "webhook_signature_rate_abuse",
-            VerifyError::Invalid => "webhook_signature_invalid",
-            VerifyError::DigestMismatch => "webhook_signature_digest_mismatch",
-            VerifyError::Replayed => "webhook_signature_replayed",
-            VerifyError::TargetUriMalformed => "webhook_target_uri_malformed",
-        }
-    }
-}
-
 /// Whether both headers of a signature are there: then it decides who the sender is, whatever else the request says.
 pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
     headers.contains_key(SIGNATURE) && headers.contains_key(SIGNATURE_INPUT)
@@ -118,10 +110,8 @@ pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
 
 /// Whether a signature by this public key can be verified at all, and it is nobody's private key.
 pub(crate) fn is_public_key(jwk: &Value) -> bool {
-    let of_curve = Algorithm::from_curve(text(jwk, "kty").unwrap_or_default(), text(jwk, "crv").unwrap_or_default());
-    let has = |name| text(jwk, name).and_then(coordinate).is_some();
-    let whole = of_curve.is_some_and(|algorithm| {
-        has("x") && (algorithm == Algorithm::Ed25519 || has("y")) && check_purpose(jwk, algorithm).is_ok()
+    let whole = Algorithm::of_jwk(jwk).is_some_and(|algorithm| {
+        VerifyingKey::of(jwk, algorithm).is_some() && checks::purpose(jwk, algorithm, BOTH_PURPOSES).is_ok()
     });
     whole && jwk.get("d").is_none()
 }
@@ -130,241 +120,82 @@ pub(crate) fn verify(request: &Received<'_>, knowledge: &Knowledge<'_>) -> Resul
     verify_as(&WEBHOOK, request, knowledge)
 }
 
-/// The order is part of the contract: a request with two faults must earn the code of the first.
-pub(crate) fn verify_as(
-    profile: &Profile,
+pub(crate) fn verify_as<D: Decoder>(
+    profile: &Profile<D>,
     request: &Received<'_>,
     knowledge: &Knowledge<'_>,
 ) -> Result<Verified, VerifyError> {
-    let headers = request.headers;
-    let signature_field = first(headers, &SIGNATURE)?;
-    let input_field = first(headers, &SIGNATURE_INPUT)?;
-    let inputs = input_field.map(structured::signature_inputs);
-
-    refuse_mixed_alphabets(signature_field)?;
-    if let Some(Ok(inputs)) = &inputs {
-        first_label_covers_content_type(inputs, headers)?;
-    }
-    let (Some(signature_field), Some(inputs)) = (signature_field, inputs) else {
-        return Err(VerifyError::HeaderMalformed);
-    };
-    refuse_ambiguous_fields(headers)?;
-    check_wire_authority(headers, request.url)?;
-
-    let inputs = inputs.map_err(|_| VerifyError::HeaderMalformed)?;
-    let input = inputs.iter().find(|input| input.label == LABEL).ok_or(VerifyError::HeaderMalformed)?;
-    let signature = decode_signature(signature_field)?;
-
-    let parameters = Parameters::read(input)?;
-    if parameters.tag != profile.tag {
-        return Err(VerifyError::TagInvalid);
-    }
-    let algorithm: Algorithm = parameters.alg.parse().map_err(|_| VerifyError::AlgNotAllowed)?;
-    parameters.check_window(knowledge.unix_seconds)?;
-    check_components(input, profile.covered)?;
-    if [parameters.keyid, parameters.nonce].iter().any(|text| text.len() > MAX_PARAMETER_CHARS) {
-        return Err(VerifyError::HeaderMalformed);
-    }
-
-    let jwk = find_key(knowledge.jwks, parameters.keyid).ok_or(VerifyError::KeyUnknown)?;
-    check_purpose(jwk, algorithm)?;
-    check_revocation(&knowledge.revocation, parameters.keyid)?;
-    if (knowledge.crowded)(parameters.keyid) {
-        return Err(VerifyError::RateAbuse);
-    }
-    check_signature(request, input, jwk, algorithm, &signature)?;
-    check_digest(headers, request.body)?;
-    Ok(Verified {
-        keyid: parameters.keyid.to_owned(),
-        nonce: parameters.nonce.to_owned(),
-        expires: parameters.expires,
-        algorithm,
-    })
+    verify_watched(profile, request, knowledge, &mut Unwatched)
 }
 
-/// The first line of a field. Repeated lines are refused later, in their turn.
-fn first<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, VerifyError> {
-    headers.get(name).map(|value| value.to_str()).transpose().map_err(|_| VerifyError::HeaderMalformed)
+/// Tells the trace of every check as it is made.
+struct Checks<'t> {
+    trace: &'t mut dyn Trace,
 }
 
-fn refuse_mixed_alphabets(signature_field: Option<&str>) -> Result<(), VerifyError> {
-    match signature_field.map(|field| structured::byte_sequence(field, |key| key == LABEL)) {
-        Some(Ok(Some(text))) if structured::mixes_alphabets(text) => Err(VerifyError::HeaderMalformed),
-        _ => Ok(()),
+impl Checks<'_> {
+    fn made<T>(&mut self, check: Check, outcome: Result<T, VerifyError>) -> Result<T, VerifyError> {
+        self.trace.checked(check, outcome.as_ref().map(drop).map_err(|error| *error));
+        outcome
     }
 }
 
-/// The reference looks at the first label here, whatever it is called.
-fn first_label_covers_content_type(inputs: &[SignatureInput<'_>], headers: &HeaderMap) -> Result<(), VerifyError> {
-    let covered =
-        inputs.first().is_none_or(|input| input.components.iter().any(|component| component.name == "content-type"));
-    if covered || !headers.contains_key(CONTENT_TYPE) { Ok(()) } else { Err(VerifyError::ComponentsIncomplete) }
-}
-
-/// Refuses whatever two parsers might read in two ways, before any of it is parsed.
-fn refuse_ambiguous_fields(headers: &HeaderMap) -> Result<(), VerifyError> {
-    for name in [&SIGNATURE, &SIGNATURE_INPUT, &CONTENT_TYPE, &CONTENT_DIGEST, &HOST] {
-        if headers.get_all(name).iter().nth(1).is_some() {
-            return Err(VerifyError::HeaderMalformed);
-        }
-    }
-    if first(headers, &CONTENT_TYPE)?.is_some_and(|field| structured::split_at_commas(field).len() > 1) {
-        return Err(VerifyError::HeaderMalformed);
-    }
-    for name in [&SIGNATURE, &SIGNATURE_INPUT, &CONTENT_DIGEST] {
-        if first(headers, name)?.is_some_and(structured::has_duplicate_keys) {
-            return Err(VerifyError::HeaderMalformed);
-        }
-    }
-    Ok(())
-}
-
-/// Converting names is the sender's task: a receiver that did it too might settle on another name.
-fn check_wire_authority(headers: &HeaderMap, url: &str) -> Result<(), VerifyError> {
-    if let Some(host) = headers.get(HOST) {
-        let host = host.to_str().map_err(|_| VerifyError::TargetUriMalformed)?;
-        target::check_authority_shape(host).map_err(|_| VerifyError::TargetUriMalformed)?;
-    }
-    match target::raw_authority(url) {
-        Some(authority) if !authority.is_ascii() => Err(VerifyError::TargetUriMalformed),
-        _ => Ok(()),
-    }
-}
-
-fn decode_signature(field: &str) -> Result<Vec<u8>, VerifyError> {
-    structured::byte_sequence(field, |key| key == LABEL)
-        .ok()
-        .flatten()
-        .and_then(structured::decode_either)
-        .ok_or(VerifyError::HeaderMalformed)
-}
-
-struct Parameters<'a> {
-    created: i64,
-    expires: i64,
-    nonce: &'a str,
-    keyid: &'a str,
-    alg: &'a str,
-    tag: &'a str,
-}
-
-impl<'a> Parameters<'a> {
-    fn read(input: &'a SignatureInput<'_>) -> Result<Self, VerifyError> {
-        const NAMES: [&str; 6] = ["created", "expires", "nonce", "keyid", "alg", "tag"];
-        if NAMES.iter().any(|name| input.parameter(name).is_none()) {
-            return Err(VerifyError::ParamsIncomplete);
-        }
-        let integer = |name| match input.parameter(name) {
-            Some(Bare::Integer(value)) => Ok(*value),
-            _ => Err(VerifyError::HeaderMalformed),
-        };
-        let string = |name| match input.parameter(name) {
-            Some(Bare::String(text)) => Ok(text.as_str()),
-            _ => Err(VerifyError::HeaderMalformed),
-        };
-        Ok(Parameters {
-            created: integer("created")?,
-            expires: integer("expires")?,
-            nonce: string("nonce")?,
-            keyid: string("keyid")?,
-            alg: string("alg")?,
-            tag: string("tag")?,
-        })
-    }
-
-    fn check_window(&self, now: i64) -> Result<(), VerifyError> {
-        let ordered = self.expires > self.created && self.expires - self.created <= WINDOW_SECONDS;
-        let current = now >= self.created - SKEW_SECONDS && now <= self.expires + SKEW_SECONDS;
-        if ordered && current { Ok(()) } else { Err(VerifyError::WindowInvalid) }
-    }
-}
-
-fn check_components(input: &SignatureInput<'_>, covered: &[&str]) -> Result<(), VerifyError> {
-    let names: BTreeSet<&str> = input.components.iter().map(|component| component.name.as_str()).collect();
-    if names.len() != input.components.len() || input.components.iter().any(|component| component.has_parameters) {
-        return Err(VerifyError::HeaderMalformed);
-    }
-    if covered.iter().all(|name| names.contains(name)) { Ok(()) } else { Err(VerifyError::ComponentsIncomplete) }
-}
-
-/// Where a careless key set names one id twice, the last one counts, as it does for the reference.
-fn find_key<'a>(jwks: &'a Value, keyid: &str) -> Option<&'a Value> {
-    jwks.get("keys")?.as_array()?.iter().rev().find(|jwk| text(jwk, "kid") == Some(keyid))
-}
-
-fn text<'a>(jwk: &'a Value, member: &str) -> Option<&'a str> {
-    jwk.get(member)?.as_str()
-}
-
-fn check_purpose(jwk: &Value, algorithm: Algorithm) -> Result<(), VerifyError> {
-    let verifies = jwk
-        .get("key_ops")
-        .and_then(Value::as_array)
-        .is_some_and(|operations| operations.iter().any(|op| op == "verify"));
-    let purpose = text(jwk, "adcp_use").and_then(Purpose::parse);
-    // `alg` is not read: key type and curve say the same and cannot be left out.
-    let of_curve = Algorithm::from_curve(text(jwk, "kty").unwrap_or_default(), text(jwk, "crv").unwrap_or_default());
-    let fits = text(jwk, "use") == Some("sig") && verifies && purpose.is_some() && of_curve == Some(algorithm);
-    if fits { Ok(()) } else { Err(VerifyError::KeyPurposeInvalid) }
-}
-
-fn check_revocation(revocation: &Revocation<'_>, keyid: &str) -> Result<(), VerifyError> {
-    match revocation {
-        Revocation::Stale => Err(VerifyError::RevocationStale),
-        Revocation::Revoked(kids) if kids.contains(keyid) => Err(VerifyError::KeyRevoked),
-        Revocation::Revoked(_) | Revocation::NotTracked => Ok(()),
-    }
-}
-
-fn check_signature(
+/// The order is part of the contract: a request with two faults must earn the code of the first.
+pub(crate) fn verify_watched<D: Decoder>(
+    profile: &Profile<D>,
     request: &Received<'_>,
-    input: &SignatureInput<'_>,
-    jwk: &Value,
-    algorithm: Algorithm,
-    signature: &[u8],
-) -> Result<(), VerifyError> {
-    let canonical = target::received(request.url).map_err(|_| VerifyError::TargetUriMalformed)?;
-    let method = request.method.to_ascii_uppercase();
-    let mut components = Vec::with_capacity(input.components.len());
-    for component in &input.components {
-        let value = match component.name.as_str() {
-            "@method" => method.clone(),
-            "@target-uri" => canonical.target_uri.clone(),
-            "@authority" => canonical.authority.clone(),
-            name => field_value(request.headers, name)?,
-        };
-        components.push((component.name.as_str(), value));
-    }
-    let base = signature_base(components.iter().map(|(name, value)| (*name, value.as_str())), input.raw);
-    let member = |name| text(jwk, name).and_then(coordinate).ok_or(VerifyError::HeaderMalformed);
-    let outcome = match algorithm {
-        Algorithm::Ed25519 => {
-            UnparsedPublicKey::new(&ED25519, member("x")?.as_slice()).verify(base.as_bytes(), signature)
-        }
-        Algorithm::EcdsaP256Sha256 => {
-            let point = [&[4], member("x")?.as_slice(), member("y")?.as_slice()].concat();
-            UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(base.as_bytes(), signature)
-        }
-    };
-    outcome.map_err(|_| VerifyError::Invalid)
-}
+    knowledge: &Knowledge<'_>,
+    trace: &mut dyn Trace,
+) -> Result<Verified, VerifyError> {
+    let mut checks = Checks { trace };
+    let headers = request.headers;
+    let (signature, input) = checks.made(Check::Text, checks::fields(headers, &profile.decoder))?;
+    let inputs = input.map(structured::signature_inputs);
+    checks.made(Check::FirstLabel, checks::first_label_covers_content_type(inputs.as_ref(), headers))?;
+    let (signature, inputs) = checks.made(Check::Pair, checks::pair(signature, inputs, profile.family))?;
+    checks.made(Check::Ambiguity, checks::refuse_ambiguous_fields(headers))?;
+    checks.made(Check::Authority, checks::wire_authority(headers, request.url))?;
+    let inputs = inputs.map_err(|_| VerifyError::HeaderMalformed);
+    let input = inputs.as_ref().ok().and_then(|inputs| inputs.iter().find(|input| input.label == LABEL));
+    let read = input.zip(profile.decoder.signature(signature, LABEL).ok()).ok_or(VerifyError::HeaderMalformed);
+    let (input, signature) = checks.made(Check::Syntax, read)?;
 
-/// The value of a covered header, its lines joined as RFC 9421 section 2.1 says. Derived components other than the three
-/// of the profile find no header of their name and are refused.
-fn field_value(headers: &HeaderMap, name: &str) -> Result<String, VerifyError> {
-    let mut lines = Vec::new();
-    for value in headers.get_all(name) {
-        lines.push(value.to_str().map_err(|_| VerifyError::HeaderMalformed)?.trim());
-    }
-    if lines.is_empty() { Err(VerifyError::HeaderMalformed) } else { Ok(lines.join(", ")) }
-}
+    checks.made(Check::Parameters, Parameters::are_there(input))?;
+    let parameters = checks.made(Check::ParameterTypes, Parameters::read(input))?;
+    checks.trace.saw(parameters.as_fact());
+    let tagged = parameters.tag == profile.tag;
+    checks.made(Check::Tag, tagged.then_some(()).ok_or(VerifyError::TagInvalid))?;
+    let algorithm: Result<Algorithm, _> = parameters.alg.parse().map_err(|_| VerifyError::AlgNotAllowed);
+    let algorithm = checks.made(Check::Algorithm, algorithm)?;
+    checks.made(Check::Window, parameters.check_window(knowledge.unix_seconds))?;
+    let covered = checks::Coverage { always: profile.covered, body: profile.body_covered };
+    let body_covered = checks.made(Check::Components, covered.check(input, request))?;
+    checks.made(Check::Lengths, parameters.check_lengths())?;
 
-fn check_digest(headers: &HeaderMap, body: &[u8]) -> Result<(), VerifyError> {
-    let field = first(headers, &CONTENT_DIGEST)?.unwrap_or_default();
-    // Upper case is no key, but the reference reads it, and it cannot hide a second digest.
-    let sent = structured::byte_sequence(field, |key| key.eq_ignore_ascii_case("sha-256"));
-    let sent = sent.ok().flatten().and_then(structured::decode_either);
-    if sent.as_deref() == Some(sha256(body).as_ref()) { Ok(()) } else { Err(VerifyError::DigestMismatch) }
+    let jwk = checks::find_key(knowledge.jwks, parameters.keyid).ok_or(VerifyError::KeyUnknown);
+    let jwk = checks.made(Check::Key, jwk)?;
+    checks.trace.saw(Fact::Key(jwk));
+    checks.made(Check::Purpose, checks::purpose(jwk, algorithm, profile.purposes))?;
+    checks.made(Check::Revocation, checks::revocation(&knowledge.revocation, parameters.keyid))?;
+    let crowded = (knowledge.crowded)(parameters.keyid);
+    checks.made(Check::Capacity, if crowded { Err(VerifyError::RateAbuse) } else { Ok(()) })?;
+
+    let base = checks::base(request, input);
+    if let Ok(base) = &base {
+        checks.trace.saw(Fact::Base(base));
+    }
+    let held = base.and_then(|base| {
+        let key = VerifyingKey::of(jwk, algorithm).ok_or(VerifyError::HeaderMalformed)?;
+        if key.verifies(base.as_bytes(), &signature) { Ok(()) } else { Err(VerifyError::Invalid) }
+    });
+    checks.made(Check::Signature, held)?;
+    if body_covered {
+        let digest = checks::digest(headers, request.body, &profile.decoder, checks.trace);
+        checks.made(Check::Digest, digest)?;
+    } else {
+        checks.trace.saw(Fact::BodyNotCovered);
+    }
+    Ok(parameters.verified(algorithm))
 }
 
 #[cfg(test)]

@@ -91,7 +91,9 @@ pub(super) struct Dsn {
 
 impl Dsn {
     pub(super) fn parse(text: &str) -> Result<Dsn, DsnError> {
-        let mut dsn = Dsn { plain: Zeroizing::new(String::new()), sslmode: None, sslrootcert: None };
+        // Room for every pair in quotes and escaped: growing would leave unwiped pieces behind.
+        let plain = Zeroizing::new(String::with_capacity(3 * text.len() + 8));
+        let mut dsn = Dsn { plain, sslmode: None, sslrootcert: None };
         let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
         if is_url {
             let (front, query) = text.split_once('?').unwrap_or((text, ""));
@@ -108,8 +110,15 @@ impl Dsn {
         } else {
             for (key, value) in pairs(text)? {
                 if !dsn.keep(&key, &value)? {
-                    let escaped = Zeroizing::new(value.replace('\\', "\\\\").replace('\'', "\\'"));
-                    dsn.plain.push_str(&format!("{key}='{}' ", escaped.as_str()));
+                    dsn.plain.push_str(&key);
+                    dsn.plain.push_str("='");
+                    for c in value.chars() {
+                        if matches!(c, '\\' | '\'') {
+                            dsn.plain.push('\\');
+                        }
+                        dsn.plain.push(c);
+                    }
+                    dsn.plain.push_str("' ");
                 }
             }
         }

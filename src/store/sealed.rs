@@ -8,11 +8,12 @@ use super::statement::{Statement, Statements};
 use super::{Answer, Kind, Parameter, Store, StoreError};
 use crate::envelope::{Aad, Binding};
 
-/// One such place: three statements of the same shape in each, and how to spell what an item is bound to.
+/// One such place: three statements of the same shape in each, and how to spell what an item is bound to. A new one is an
+/// entry in the list below, its statements, and a line in `sql/sealed/find_places.sql`; everything else goes by the list.
 pub(crate) struct Place {
     /// For people, logs and the metric's label; `sql/sealed/find_places.sql` knows it by this name.
     pub(crate) name: &'static str,
-    /// How many keys are listed at once: more cost memory, fewer cost time.
+    /// How many are looked at for one list of keys: more cost memory (200,000 keys are 10 MiB), fewer cost time.
     stride: i64,
     list: fn(&Statements) -> &Statement,
     read: fn(&Statements) -> &Statement,
@@ -137,15 +138,10 @@ impl Store {
 
     /// `sql/sealed/list_*.sql`
     pub(crate) async fn list_sealed(&self, place: &Place, after: &str) -> Result<Listed, StoreError> {
-        let statement = (place.list)(&self.statements);
-        let looked = self
-            .read_all(statement, &[&after, &place.stride], |answer| {
-                Ok((read::<String>(answer, "key")?, read::<bool>(answer, "sealed")?, read::<bool>(answer, "final")?))
-            })
-            .await?;
-        let after = looked.last().filter(|(_, _, last)| !last).map(|(key, ..)| key.clone());
-        let keys = looked.into_iter().filter(|(_, sealed, _)| *sealed).map(|(key, ..)| key).collect();
-        Ok(Listed { keys, after })
+        self.read_one((place.list)(&self.statements), &[&after, &place.stride], |answer| {
+            Ok(Listed { keys: read(answer, "keys")?, after: read(answer, "after")? })
+        })
+        .await
     }
 
     /// `sql/sealed/read_*.sql`, by key: those that are there still, in order.

@@ -39,6 +39,7 @@ pub(crate) enum Condition {
     Database,
     Schema,
     Clock,
+    Resolver,
     Draining,
 }
 
@@ -48,6 +49,7 @@ impl Condition {
             Condition::Database => "database",
             Condition::Schema => "schema",
             Condition::Clock => "clock",
+            Condition::Resolver => "resolver",
             Condition::Draining => "draining",
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use tracing::{Level, Metadata};
+use tracing::Metadata;
 use tracing_subscriber::filter::{EnvFilter, FilterFn, ParseError};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -21,16 +21,17 @@ pub(crate) fn install(format: Option<LogFormat>, filter: &str) -> Result<(), Par
         LogFormat::Text => fmt::layer().with_target(false).with_ansi(std::io::stdout().is_terminal()).boxed(),
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_span_list(false).boxed(),
     };
-    let layer = layer.with_filter(filter).with_filter(FilterFn::new(ours_or_serious));
+    let layer = layer.with_filter(filter).with_filter(FilterFn::new(is_ours));
     let _ = tracing_subscriber::registry().with(layer).try_init();
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
 }
 
-/// Libraries log what they handle at debug and trace (statement parameters, TLS messages, names with paths), and at
-/// warn what we report ourselves, once for each connection. None of it may reach a log, whatever the filter says.
-fn ours_or_serious(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with(env!("CARGO_PKG_NAME")) || *metadata.level() <= Level::ERROR
+/// Libraries log what they handle at debug and trace (statement parameters, TLS messages, names with paths), at warn what
+/// we report ourselves, once for each connection, and at error what a name server said. None of it may reach a log,
+/// whatever the filter says.
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with(env!("CARGO_PKG_NAME"))
 }
 
 /// A panic's message may quote the data that it tripped over, so that only the place is told.

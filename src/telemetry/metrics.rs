@@ -25,6 +25,7 @@ const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const RESOLVER_DOWN: &str = "outboxd_resolver_down";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
 const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
 const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
@@ -63,6 +64,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     describe();
     gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!(RELOAD_FAILED).set(0.0);
+    gauge!(RESOLVER_DOWN).set(0.0);
     gauge!(READY).set(0.0);
     Ok(handle)
 }
@@ -91,6 +93,7 @@ fn describe() {
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
+    describe_gauge!(RESOLVER_DOWN, count, "1 while the name servers answer nothing and nothing is claimed.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
     describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
     describe_counter!(STATEMENT_ERRORS, count, "Failed statements, by file and kind.");
@@ -181,6 +184,10 @@ pub(crate) fn connections_idle(count: usize) {
 
 pub(crate) fn destinations_parked(count: usize) {
     gauge!(DESTINATIONS_PARKED).set(count as f64);
+}
+
+pub(crate) fn resolver_down(down: bool) {
+    gauge!(RESOLVER_DOWN).set(if down { 1.0 } else { 0.0 });
 }
 
 pub(crate) fn statement(seen: &Observation<'_>) {

@@ -122,7 +122,7 @@ causes! {
     HttpServerError "http_server_error" Retry Retry Receiver
         "The receiver answered with a 5xx.",
     ReplyBeforeRequest "reply_before_request" Retry Retry Receiver
-        "A 2xx came before the whole request was sent, so it cannot be about its body.",
+        "A 2xx or 409 came before the whole request was sent, so it cannot be about its body.",
     ConnectTimeout "connect_timeout" Retry Retry Receiver
         "No connection was made before the attempt's deadline.",
     ConnectFailed "connect_failed" Retry Retry Receiver
@@ -153,6 +153,8 @@ causes! {
         "The host name could not be resolved.",
     DnsTimeout "dns_timeout" Retry Retry Receiver
         "Name resolution did not end before the attempt's deadline.",
+    ResolverDown "resolver_down" GiveBack GiveBack Ours
+        "The name servers answer nothing at all; nothing is claimed until they do.",
     DnsTooManyAddresses "dns_too_many_addresses" RetrySlow Retry Receiver
         "The host name has more addresses than are checked.",
     AddressForbidden "address_forbidden" RetrySlow Quarantine Receiver

@@ -26,8 +26,9 @@ pub(crate) fn classify(attempt: &Attempt, policy: StatusPolicy) -> (Class, Cause
 
 fn of_reply(reply: &Reply) -> Cause {
     match reply.status {
-        200..=299 if reply.request_sent => Cause::Delivered,
-        200..=299 => Cause::ReplyBeforeRequest,
+        // Both speak of the body, which the receiver cannot have seen.
+        200..=299 | 409 if !reply.request_sent => Cause::ReplyBeforeRequest,
+        200..=299 => Cause::Delivered,
         300..=399 => Cause::HttpRedirect,
         401 => Cause::HttpUnauthorized,
         408 | 421 | 425 => Cause::HttpRetryable,

@@ -81,13 +81,18 @@ fn every_status_ends_under_the_sdks_policy_as_with_the_sdk() {
 }
 
 #[test]
-fn a_2xx_counts_only_for_a_request_that_was_wholly_sent() {
+fn a_2xx_and_a_409_count_only_for_a_request_that_was_wholly_sent() {
     for policy in [StatusPolicy::Default, StatusPolicy::Sdk] {
-        for status in 200..=299 {
+        for status in (200..=299).chain([409]) {
             let judged = classify(&replied(status, false), policy);
             assert_eq!(judged, (Class::Retry, Cause::ReplyBeforeRequest), "{status}");
         }
-        assert_eq!(classify(&replied(503, false), policy).1, Cause::HttpServerError);
+        // These may be said of the head alone.
+        for (status, cause) in
+            [(410, Cause::HttpGone), (413, Cause::HttpTooLarge), (451, Cause::HttpLegal), (503, Cause::HttpServerError)]
+        {
+            assert_eq!(classify(&replied(status, false), policy).1, cause, "{status}");
+        }
     }
 }
 
@@ -147,6 +152,7 @@ fn each_cause_has_its_class() {
         ("dns_no_address", Retry, Retry),
         ("dns_failed", Retry, Retry),
         ("dns_timeout", Retry, Retry),
+        ("resolver_down", GiveBack, GiveBack),
         ("dns_too_many_addresses", RetrySlow, Retry),
         ("address_forbidden", RetrySlow, Quarantine),
         ("literal_forbidden", Quarantine, Quarantine),

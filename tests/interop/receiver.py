@@ -1,6 +1,7 @@
 """An HTTPS receiver built on the SDK's own WebhookReceiver, which judges every request; it records all of them.
 
 Paths under /plain are recorded and accepted unjudged: the SDK's receiver takes neither Bearer nor big integers.
+Those under /standard are judged by the SDK's verifier of Standard Webhooks, which its receiver does not know.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
+import time
 from typing import Any
 
 from adcp.server.idempotency import MemoryBackend
 from adcp.server.idempotency.webhook_dedup import WebhookDedupStore
 from adcp.signing.jwks import CachingJwksResolver, StaticJwksResolver
+from adcp.signing.standard_webhooks import StandardWebhookError, decode_secret, verify_standard_webhook
 from adcp.signing.webhook_verifier import WebhookVerifyOptions
 from adcp.webhook_receiver import LegacyHmacFallback, WebhookReceiver, WebhookReceiverConfig
 from channel import Command
@@ -25,6 +28,7 @@ class Receiver:
         self.refusals: dict[str, list[int]] = {}
         self.receiver: WebhookReceiver
         self.server: asyncio.Server
+        self.standard_secret: str | None = None
 
     async def listen(
         self,
@@ -32,10 +36,12 @@ class Receiver:
         private_key: str,
         jwks: list[dict[str, Any]] | None = None,
         hmac_secret: str | None = None,
+        standard_secret: str | None = None,
         jwks_url: str | None = None,
         jwks_max_age: float = 1800.0,
     ) -> int:
         """Starts and answers the port. Keys are those of `jwks`, or those that the SDK fetches and keeps for a while."""
+        self.standard_secret = standard_secret
         resolver: Any = StaticJwksResolver({"keys": jwks or []})
         if jwks_url is not None:
             # Hardly ever asked again for a key id that the set lacks: what is not published in time is not verified.
@@ -95,6 +101,8 @@ class Receiver:
             verdict: dict[str, Any] = {"status": refusals.pop(0)}
         elif path.startswith("/plain"):
             verdict = {"status": 200}
+        elif path.startswith("/standard"):
+            verdict = self._judge_standard(headers, body)
         else:
             verdict = await self._judge(f"https://{lower['host']}{target}", headers, body)
         record = {
@@ -112,6 +120,14 @@ class Receiver:
         writer.write("\r\n".join([*reply, "", ""]).encode())
         await writer.drain()
         return lower.get("connection") != "close"
+
+    def _judge_standard(self, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+        try:
+            secret = decode_secret(self.standard_secret or "")
+            verify_standard_webhook(headers=headers, body=body, secret=secret, now=time.time())
+        except StandardWebhookError as error:
+            return {"status": 401, "reason": str(error)}
+        return {"status": 200}
 
     async def _judge(self, url: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
         outcome = await self.receiver.receive_and_process(

@@ -160,6 +160,14 @@ class Seller:
         """Ends a task that is there already, whoever sealed its registration."""
         await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
 
+    async def cannot_complete(self, task_id: str) -> str:
+        """Why the SDK cannot end a task whose registration it does not understand."""
+        try:
+            await self.registry.complete(task_id, {"media_buy_id": "mb_1"})
+        except ValueError as error:
+            return str(error)
+        return "it can"
+
     async def open_registration(self, task: dict[str, str], sealed: str, nonce: str) -> list[Any]:
         """What the SDK reads in a registration: URL, operation id, token, credentials, scope."""
         url, operation_id, token, authentication, scope = self.outbox._open_registration_with_scope(
@@ -206,6 +214,20 @@ class Seller:
         for _ in range(workers):
             worker = self.outbox.run_worker(poll_interval=poll_interval)
             self.workers.append(asyncio.create_task(worker))
+
+    async def send_standard(self, url: str, secret: str, idempotency_key: str) -> int | None:
+        """One webhook of the SDK's sender of Standard Webhooks, sent at once; answers the status."""
+        sender = WebhookSender.from_standard_webhooks_secret(secret, key_id="unused")
+        sent = await sender.send_mcp(
+            url=url,
+            task_id="task_standard",
+            task_type="create_media_buy",
+            status="completed",
+            operation_id="op_1",
+            result={"media_buy_id": "mb_1", "packages": []},
+            idempotency_key=idempotency_key,
+        )
+        return sent.status_code
 
     async def rest(self) -> None:
         for worker in self.workers:
@@ -306,9 +328,11 @@ def commands() -> dict[str, Command]:
         "emit": seller.emit,
         "register": seller.register,
         "complete": seller.complete,
+        "cannot_complete": seller.cannot_complete,
         "open_registration": seller.open_registration,
         "sealed_body": seller.sealed_body,
         "work": seller.work,
+        "send_standard": seller.send_standard,
         "rest": seller.rest,
         "claim_and_hang": seller.claim_and_hang,
         "open_tasks": tasks.open,

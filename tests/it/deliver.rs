@@ -1,7 +1,10 @@
 //! Rows reach the receiver: signed, verbatim, by every kind of authentication, over reused connections.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::support::config::{Config, text};
@@ -112,6 +115,48 @@ async fn every_scope_signs_with_its_own_key_and_each_failing_one_says_why() {
         })
         .await;
     }
+}
+
+/// As a receiver with one of the project's libraries: nothing of the crate, and the whole message by hand.
+#[tokio::test]
+async fn a_standard_webhooks_registration_is_signed_under_one_id_for_all_its_attempts() {
+    let world = World::new().await;
+    let key: Vec<u8> = (1..=32).collect();
+    let secret = format!("whsec_{}", STANDARD.encode(&key));
+    world.receiver.answer(|_, nth| Answer::status(if nth == 0 { 503 } else { 200 }));
+    let draft = Draft::to(world.receiver.url("/hooks")).authentication("Standard-Webhooks", &secret);
+    let (body, id) = (draft.body(), draft.idempotency_key.clone());
+    let mut dotted = Draft::to(world.receiver.url("/dotted")).authentication("Standard-Webhooks", &secret);
+    dotted.idempotency_key = "whk.0123456789abcdef".into();
+    let weak = Draft::to(world.receiver.url("/weak")).authentication("Standard-Webhooks", "whsec_c2hvcnQ=");
+    let refused = [(dotted.task_id.clone(), "row_malformed"), (weak.task_id.clone(), "envelope_malformed")];
+    world.database.insert(&world.seal(vec![draft.clone(), dotted, weak])).await;
+    // Also where HMAC-SHA256 is switched off: this is another scheme.
+    let daemon = Daemon::start(&world.hasty_config()).await;
+    let received = world.receiver.wait_for(2).await;
+    for request in &received {
+        for absent in ["signature", "signature-input", "content-digest", "authorization", "x-adcp-signature"] {
+            assert_eq!(request.header(absent), None);
+        }
+        let timestamp = request.header("webhook-timestamp").expect("it is signed");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is past 1970").as_secs();
+        let age = now.saturating_sub(timestamp.parse().expect("Unix seconds"));
+        assert!(age < 60, "{age}");
+        let message = [id.as_bytes(), b".", timestamp.as_bytes(), b".", &body].concat();
+        let tag = ring::hmac::sign(&ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key), &message);
+        let expected = format!("v1,{}", STANDARD.encode(tag.as_ref()));
+        assert_eq!((request.header("webhook-id"), &request.body), (Some(id.as_str()), &body));
+        assert_eq!(request.header("webhook-signature"), Some(expected.as_str()));
+        assert_eq!(request.header("content-type"), Some("application/json"));
+    }
+    for (task_id, code) in refused {
+        eventually(&format!("{task_id} is quarantined as {code}"), async || match world.database.row(&task_id).await {
+            row if row.state == "invalid" && row.last_error.as_deref() == Some(code) => Ok(()),
+            row => Err(row),
+        })
+        .await;
+    }
+    assert!(!daemon.text().contains(&secret[6..]), "the secret is in the log");
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::support::seal::Draft;
 use crate::support::world::World;
 
 const HMAC_SECRET: &str = "hmac-secret-0123456789abcdef01234567";
+pub(crate) const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
 /// A seller on the world's database.
@@ -39,13 +40,19 @@ pub(crate) fn signing(key: &SigningKey) -> Value {
 
 /// A receiver that knows these keys, and the origin it listens on.
 pub(crate) async fn buyer(files: &Config, keys: &[&SigningKey]) -> (Peer, String) {
+    buyer_with(files, keys.iter().map(|key| key.public_jwk()).collect()).await
+}
+
+/// The same with a key set as it was published.
+pub(crate) async fn buyer_with(files: &Config, jwks: Vec<Value>) -> (Peer, String) {
     let buyer = Peer::receiver().await;
     let leaf = Authority::shared().receiver_leaf();
     let listen = json!({
         "certificate": text(&files.file("peer-leaf.pem", &leaf.certificate_pem)),
         "private_key": text(&files.file("peer-leaf.key", &leaf.key_pem)),
-        "jwks": keys.iter().map(|key| key.public_jwk()).collect::<Vec<Value>>(),
+        "jwks": jwks,
         "hmac_secret": HMAC_SECRET,
+        "standard_secret": WHSEC,
     });
     let port = buyer.call("listen", listen).await;
     (buyer, format!("https://127.0.0.1:{port}"))
@@ -119,6 +126,43 @@ async fn every_kind_that_the_sdk_seals_is_accepted_by_its_receiver_under_ed25519
 #[tokio::test]
 async fn every_kind_that_the_sdk_seals_is_accepted_by_its_receiver_under_es256() {
     every_kind_is_accepted(SigningKey::p256("interop-es256")).await;
+}
+
+/// The SDK has the scheme, but not for its outbox: its verifier takes our deliveries, and its worker quarantines the rows.
+#[tokio::test]
+async fn standard_webhooks_rows_are_good_for_the_sdks_verifier_and_quarantined_by_its_worker() {
+    let world = World::new().await;
+    let config = world.config();
+    let (buyer, origin) = buyer(&config, &[&world.signer]).await;
+    let draft =
+        |target: &str, secret: &str| Draft::to(format!("{origin}{target}")).authentication("Standard-Webhooks", secret);
+    let good = draft("/standard", WHSEC);
+    // Another secret, unpadded: the peer does judge.
+    let other = draft("/standard", "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGA");
+    world.database.insert(&world.seal(vec![good.clone(), other.clone()])).await;
+    let daemon = Daemon::start(&config).await;
+    let records = buyer.call("wait", json!({"count": 2})).await;
+    for record in records.as_array().expect("a list") {
+        let is_good = record["body"] == STANDARD.encode(good.body());
+        assert_eq!(record["status"], if is_good { 200 } else { 401 }, "{record}");
+    }
+    eventually("the good one is delivered", async || match world.database.row(&good.task_id).await {
+        row if row.state == "delivered" => Ok(()),
+        row => Err(row),
+    })
+    .await;
+    daemon.kill().await;
+
+    let seller = seller(&world, &config, json!({"signing": signing(&world.signer)})).await;
+    let row = draft("/standard", WHSEC);
+    world.database.insert(&world.seal(vec![row.clone()])).await;
+    seller.call("work", json!({"workers": 1})).await;
+    eventually("the SDK's worker quarantines the row", async || match world.database.row(&row.task_id).await {
+        row if row.state == "invalid" => Ok(()),
+        row => Err(row),
+    })
+    .await;
+    seller.call("rest", json!({})).await;
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ impl Told {
         lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    fn keys(&self) -> Vec<Value> {
+    pub fn keys(&self) -> Vec<Value> {
         let set: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body));
         set["keys"].as_array().expect("a set has keys").clone()
     }
@@ -68,7 +68,7 @@ async fn ask(daemon: &Daemon, method: &str, path: &str, headers: &str) -> Told {
     within(PATIENCE, "an answer", say(address, request.as_bytes())).await.expect("it answers")
 }
 
-async fn get(daemon: &Daemon, path: &str) -> Told {
+pub async fn get(daemon: &Daemon, path: &str) -> Told {
     ask(daemon, "GET", path, "").await
 }
 

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod abuse;
 mod check_url;
 mod client_certificates;
 mod clock;
@@ -25,7 +26,9 @@ mod interop;
 mod jwks;
 mod metrics;
 mod migrate;
+mod names;
 mod notify;
+mod outage;
 mod poison;
 mod readme;
 mod receive_crash;
@@ -43,6 +46,7 @@ mod secrets;
 mod signing_keys;
 mod ssrf;
 mod upgrade;
+mod verify;
 mod wake;
 mod watch;
 mod webhooks;

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::interop::{seller, signing};
 use crate::support::cluster::{Database, TABLE};
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::host::{Host, Registration};
 use crate::support::metrics::ATTEMPTS;
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Received, Receiver};
 use crate::support::seal::{Draft, EnvelopeKey, Sealed};
 use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
@@ -177,6 +180,47 @@ async fn a_run_that_is_killed_leaves_every_row_whole_and_the_next_goes_on() {
         (done as u64, 400 - done as u64)
     );
     assert_eq!(world.opened_by(&new, &drafts).await, 400);
+    // Nothing that is left says which key the rows had; that rows had it lately was kept.
+    let early = outboxd(&config, &["keys", "--may-drop", &world.key.fingerprint()], "").await;
+    assert_eq!(early.code, Some(75), "{early:?}");
+    assert_eq!(early.stdout.matches("not yet").count(), 1, "{early:?}");
+    assert!(early.stdout.contains("a row was sealed under it"), "{early:?}");
+    let soon = outboxd(&config, &["keys", "--may-drop", &world.key.fingerprint(), "--quiet", "0s"], "").await;
+    assert_eq!(soon.code, Some(0), "{soon:?}");
+}
+
+#[tokio::test]
+async fn two_runs_at_a_time_share_the_rows() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let drafts = world.insert("/hooks", 300).await;
+    let slowly = ["--batch", "10", "--rate", "300"];
+    let (one, other) = tokio::join!(rekey(&config, &slowly), rekey(&config, &slowly));
+    assert_eq!((one.code, other.code), (Some(0), Some(0)), "{one:?} {other:?}");
+    assert_eq!(tally(&one, "outbox", "resealed") + tally(&other, "outbox", "resealed"), 300, "{one:?} {other:?}");
+    assert_eq!(world.opened_by(&new, &drafts).await, 300);
+}
+
+#[tokio::test]
+async fn a_replica_that_comes_up_without_the_key_ends_the_run() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let sealed: Vec<Sealed> = world.seal(Draft::many(&world.receiver.url("/later"), 2000));
+    world.database.insert_for_later(&sealed).await;
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let run = Daemon::command(&config, &["rekey", "--batch", "10", "--rate", "50"]);
+    let begun = format!("select count(*) from {TABLE}_keys");
+    eventually("it has begun", async || match world.database.value::<i64>(&begun, &[]).await {
+        0 => Err(0),
+        _ => Ok(()),
+    })
+    .await;
+    let late = Daemon::start(&world.config()).await;
+    let ended = run.wait_exit(PATIENCE).await;
+    assert_eq!(ended.code, Some(75), "{}", ended.output);
+    assert!(ended.output.contains(&format!("/{}/", late.pid())), "{}", ended.output);
+    assert!(ended.output.contains("sealed again, 0 under the newest key before"), "{}", ended.output);
 }
 
 #[tokio::test]
@@ -230,6 +274,34 @@ async fn a_row_under_a_live_lease_is_waited_for() {
     }
     assert_eq!(run.wait_exit(PATIENCE).await.code, Some(0));
     assert_eq!(world.opened_by(&new, &drafts).await, 3);
+}
+
+#[tokio::test]
+async fn a_registration_whose_task_is_ending_is_waited_for_and_met_in_the_outbox() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let host = Host::on(&world.database).await;
+    let registration = Registration::to(world.receiver.url("/composed"));
+    let ending = host.issue(&world.key, "create_media_buy", &registration).await;
+    let waiting = host.issue(&world.key, "create_media_buy", &registration).await;
+    host.client.batch_execute("begin").await.expect("it begins");
+    assert_eq!(host.complete(&ending, "{}").await, Ok(true));
+    let nonce = "select webhook_registration_nonce from decisioning_tasks where task_id = $1";
+    let before: Vec<u8> = world.database.value(nonce, &[&waiting]).await;
+    let run = Daemon::command(&world.config().envelope_keys(&[&new, &world.key]), &["rekey", "--json"]);
+    eventually("the other one is done", async || match world.database.value::<Vec<u8>>(nonce, &[&waiting]).await {
+        same if same == before => Err("not yet"),
+        _ => Ok(()),
+    })
+    .await;
+    host.client.batch_execute("commit").await.expect("it commits");
+    let ended = run.wait_exit(PATIENCE).await;
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    let done = Done { code: ended.code, stdout: ended.output, stderr: String::new() };
+    assert_eq!((tally(&done, "registrations", "ended"), tally(&done, "outbox", "resealed")), (1, 1), "{done:?}");
+    assert_eq!(host.complete(&waiting, "{}").await, Ok(true));
+    let _daemon = Daemon::start(&world.config().envelope_keys(&[&new])).await;
+    assert_eq!(world.all_are("delivered").await.len(), 2);
 }
 
 #[tokio::test]
@@ -287,7 +359,7 @@ async fn the_keys_are_told_with_who_holds_them_and_what_needs_them() {
     assert!(key(1)["places"]["outbox"]["newest_seconds_old"].as_f64().is_some_and(|age| (0.0..60.0).contains(&age)));
     assert_eq!(told["unopenable"]["outbox"]["rows"], 12);
     assert_eq!(told["unopenable"]["outbox"]["first"].as_array().map(Vec::len), Some(10));
-    assert_eq!(told["signing_kids"], serde_json::json!([world.signer.kid]));
+    assert_eq!(told["signing_kids"], json!([world.signer.kid]));
     let replica = told["replicas"][0]["replica"].as_str().expect("it is listed");
     assert!(replica.contains(&format!("/{}/", daemon.pid())), "{replica}");
 
@@ -333,4 +405,40 @@ async fn a_key_that_is_named_twice_is_refused() {
     let refused = outboxd(&config.set("envelope.key_files", vec![one, other]), &["keys"], "").await;
     assert_eq!(refused.code, Some(78), "{refused:?}");
     assert!(refused.stderr.contains("envelope.key_files: the keys number 1 and 2 are the same key"), "{refused:?}");
+}
+
+/// The SDK knows one key. What it sealed under the old one, bodies and a registration, it reads under the new one after.
+#[tokio::test]
+async fn what_the_sdk_sealed_is_read_by_the_sdk_with_the_new_key_after() {
+    let world = World::new().await;
+    let new = EnvelopeKey::new();
+    let config = world.config().envelope_keys(&[&new, &world.key]);
+    let how = |key: &EnvelopeKey| json!({"key": key.hex(), "signing": signing(&world.signer), "legacy_hmac": true});
+    let before = seller(&world, &config, how(&world.key)).await;
+    let secret = "s".repeat(40);
+    let tasks = json!({"tasks": [
+        {"url": world.receiver.url("/plain"), "operation_id": "op_1", "account_id": "he said \"hi\" \\ é 😀"},
+        {"url": world.receiver.url("/bearer"), "operation_id": "op_2", "authentication": ["Bearer", secret]},
+        {"url": world.receiver.url("/hmac"), "operation_id": "op_3", "authentication": ["HMAC-SHA256", secret]},
+    ]});
+    let emitted = before.call("emit", tasks).await;
+    let task = json!({"url": world.receiver.url("/later"), "operation_id": "op_4", "token": "a token of the buyer"});
+    let waiting = before.call("register", json!({"tasks": [task]})).await;
+    let done = rekey(&config, &[]).await;
+    assert_eq!((done.code, tally(&done, "outbox", "resealed")), (Some(0), 3), "{done:?}");
+    assert_eq!(tally(&done, "registrations", "resealed"), 1);
+    let after = seller(&world, &config, how(&new)).await;
+    for task in emitted.as_array().expect("a list") {
+        assert_eq!(after.call("sealed_body", json!({"task_id": task["task_id"]})).await, task["body"]);
+    }
+    after.call("complete", json!({"task_id": waiting[0]})).await;
+    after.call("work", json!({"workers": 1})).await;
+    world.all_are("delivered").await;
+    after.call("rest", json!({})).await;
+    let received = world.receiver.received();
+    for task in emitted.as_array().expect("a list") {
+        let same = |request: &Received| task["body"] == STANDARD.encode(&request.body);
+        assert_eq!(received.iter().filter(|request| same(request)).count(), 1);
+    }
+    assert!(received.iter().any(|request| request.json()["token"] == "a token of the buyer"));
 }

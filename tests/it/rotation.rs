@@ -5,14 +5,19 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
+use crate::interop::buyer_with;
+use crate::jwks::{ALL, get, publishing};
 use crate::support::cluster::TABLE;
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::host::{Host, Registration};
+use crate::support::keys::SigningKey;
 use crate::support::metrics::ATTEMPTS;
 use crate::support::seal::{Draft, EnvelopeKey, Sealed};
+use crate::support::signing::{Listed, lasting, seconds, with_keys};
 use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
 
@@ -205,4 +210,61 @@ async fn an_hour_passes(world: &World) {
     let hour = "interval '61 minutes'";
     world.database.execute(&format!("update {TABLE} set created_at = created_at - {hour}"), &[]).await;
     world.database.execute(&format!("update {TABLE}_keys set newest_row_at = newest_row_at - {hour}"), &[]).await;
+}
+
+/// The other end is the SDK's receiver, which knows of our keys what our own listener publishes.
+#[tokio::test]
+async fn a_signing_key_takes_anothers_place_and_the_sdk_accepts_every_delivery() {
+    let world = World::new().await;
+    let (old, new) = (SigningKey::ed25519("seller-old"), SigningKey::p256("seller-new"));
+    let bases = [publishing(world.config()), world.config()];
+    let only_old = bases.each_ref().map(|base| with_keys(base.clone(), &[lasting(&old)]));
+    let (prompt, lagging) = tokio::join!(Daemon::start(&only_old[0]), Daemon::start(&only_old[1]));
+    let reload = async |daemon: &Daemon, base: &Config, keys: &[Listed<'_>]| {
+        with_keys(base.clone(), keys).write();
+        let from = daemon.lines().len();
+        daemon.signal(Signal::SIGHUP);
+        daemon.line(from, RELOADED).await;
+    };
+    // One replica is told of the next key, which is published before it signs. The other lags.
+    let turn = seconds(3);
+    reload(&prompt, &bases[0], &[lasting(&old), lasting(&new).from(turn)]).await;
+    let published = get(&prompt, ALL).await.keys();
+    assert_eq!(published, [new.public_jwk(), old.public_jwk()]);
+    let (buyer, origin) = buyer_with(&bases[0], published.clone()).await;
+    let url = format!("{origin}/hooks");
+    let mut sent = 0;
+    let mut deliver = async |count: usize| -> Vec<Value> {
+        let drafts = Draft::many(&url, count);
+        world.database.insert(&world.seal(drafts)).await;
+        sent += count;
+        let records = buyer.call("wait", json!({"count": sent})).await;
+        let records = records.as_array().expect("a list").clone();
+        assert!(records.iter().all(|record| record["status"] == 200), "{records:?}");
+        records[sent - count..].iter().map(|record| record["sender"].clone()).collect()
+    };
+    // From the turn on both sign, each with another key, and either is accepted.
+    let mut signers = BTreeSet::new();
+    eventually("both keys sign", async || {
+        signers.extend(deliver(20).await.into_iter().map(|signer| signer.to_string()));
+        if signers.len() == 2 { Ok(()) } else { Err(format!("{signers:?}")) }
+    })
+    .await;
+    // The other one catches up; the old key ends, and stays published for those who look later.
+    reload(&lagging, &bases[1], &[lasting(&old), lasting(&new).from(turn)]).await;
+    assert_eq!(
+        BTreeSet::from_iter(deliver(40).await.iter().map(Value::to_string)),
+        BTreeSet::from(["\"seller-new\"".into()])
+    );
+    for (daemon, base) in [(&prompt, &bases[0]), (&lagging, &bases[1])] {
+        reload(daemon, base, &[lasting(&old).until(seconds(0)), lasting(&new).from(turn)]).await;
+    }
+    assert_eq!(get(&prompt, ALL).await.keys(), published);
+    assert!(deliver(20).await.iter().all(|signer| *signer == "seller-new"));
+    let rows = world.all_are("delivered").await;
+    assert!(rows.iter().all(|row| row.attempt_count == 1), "an attempt was not the first");
+    for daemon in [&prompt, &lagging] {
+        let metrics = daemon.metrics().await;
+        assert_eq!(metrics.total(ATTEMPTS, &[]), metrics.total(ATTEMPTS, &[("code", "delivered")]), "{}", metrics.text);
+    }
 }

@@ -7,8 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::interop::{WHSEC, buyer};
 use crate::support::cluster::TABLE;
 use crate::support::config::{Config, text};
+use crate::support::host::Host;
 use crate::support::keys::hex;
 use crate::support::peer::Peer;
 use crate::support::seal::{Draft, EnvelopeKey, Sealed};
@@ -91,13 +93,18 @@ async fn what_the_command_seals_the_daemon_delivers_as_it_was_given() {
         draft.authentication = authentication.map(|(scheme, credentials)| (scheme.into(), credentials.into()));
         draft
     };
-    let drafts = vec![to(None), to(Some(("Bearer", BEARER))), to(Some(("HMAC-SHA256", "hmac \"secret\" é")))];
+    let drafts = vec![
+        to(None),
+        to(Some(("Bearer", BEARER))),
+        to(Some(("HMAC-SHA256", "hmac \"secret\" é"))),
+        to(Some(("Standard-Webhooks", WHSEC))),
+    ];
     let items: Vec<Value> = drafts.iter().map(delivery).collect();
     let answers = seal(&config, &items).await;
     let rows: Vec<Sealed> = drafts.iter().cloned().zip(&answers).map(|(draft, answer)| stored(draft, answer)).collect();
     world.database.insert(&rows).await;
     let daemon = crate::support::daemon::Daemon::start(&config).await;
-    let received = world.receiver.wait_for(3).await;
+    let received = world.receiver.wait_for(drafts.len()).await;
     world.all_are("delivered").await;
     for draft in &drafts {
         assert!(received.iter().any(|request| request.body == draft.body()), "{} did not arrive", draft.task_id);
@@ -226,6 +233,32 @@ async fn the_sdk_ends_a_task_whose_registration_the_command_sealed() {
     let (ended, done) = told(&config, &["--task", task_id], "").await;
     assert_eq!((done.code, &ended["kind"], &ended["scheme"]), (Some(0), &json!("delivery"), &json!("rfc9421")));
     assert_eq!(open["destination"], ended["destination"]);
+}
+
+/// The registration is sealed by command, the task ends in SQL, and the SDK's verifier judges what the daemon composed.
+#[tokio::test]
+async fn a_standard_webhooks_registration_serves_a_task_that_ends_in_sql_and_not_one_that_the_sdk_ends() {
+    let world = World::new().await;
+    let config = world.config();
+    let seller = sdk(&world).await;
+    let host = Host::on(&world.database).await;
+    let (buyer, origin) = buyer(&config, &[&world.signer]).await;
+    let mut item = registration(&format!("{origin}/standard"));
+    item["authentication"] = json!({"scheme": "Standard-Webhooks", "credentials": WHSEC});
+    let answer = seal(&config, std::slice::from_ref(&item)).await.remove(0);
+    let task_id = item["task_id"].as_str().expect("text");
+    let issue = "SELECT outboxd.issue_task('acc_1', 'create_media_buy', NULL, $1::text::bytea, $2::text::bytea, $3)";
+    let sealed = [&answer["ciphertext"], &answer["nonce"]].map(|text| text.as_str());
+    world.database.execute(issue, &[&sealed[0], &sealed[1], &task_id]).await;
+    let (open, done) = told(&config, &["--task", task_id], "").await;
+    assert_eq!((done.code, &open["scheme"]), (Some(0), &json!("standard-webhooks")));
+    let refusal = seller.call("cannot_complete", json!({"task_id": task_id})).await;
+    assert!(refusal.as_str().expect("text").contains("unsupported task webhook authentication scheme"), "{refusal}");
+    assert_eq!(host.complete(task_id, r#"{"media_buy_id": "mb_1"}"#).await, Ok(true));
+    let _daemon = crate::support::daemon::Daemon::start(&config).await;
+    let records = buyer.call("wait", json!({"count": 1})).await;
+    assert_eq!((&records[0]["status"], &records[0]["target"]), (&json!(200), &json!("/standard")), "{records}");
+    world.all_are("delivered").await;
 }
 
 #[tokio::test]

@@ -33,7 +33,19 @@ fn canaries(world: &World) -> Vec<String> {
     all.push(URL_SAFE_NO_PAD.encode(world.key.0));
     all.push(world.signer.private_jwk()["d"].as_str().expect("a private key has d").to_string());
     all.push(world.signer.pem().lines().nth(1).expect("PEM has a second line").to_string());
+    let jwk = world.signer.private_jwk();
+    let seed = URL_SAFE_NO_PAD.decode(jwk["d"].as_str().expect("a private key has d")).expect("base64url");
+    for bytes in [world.key.0.as_slice(), &seed] {
+        all.push(hex(bytes));
+        // As a derived Debug would print them.
+        let list = format!("{:?}", &bytes[..8]);
+        all.push(list.trim_matches(['[', ']']).to_owned());
+    }
     all
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn assert_clean(canaries: &[String], place: &str, text: &str) {

@@ -25,6 +25,7 @@ use crate::support::seal::{Draft, EnvelopeKey};
 use crate::support::world::World;
 
 const HMAC_SECRET: &str = "hmac-secret-0123456789abcdef01234567";
+const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
 /// An inbox's configuration, and the origin that it listens on. The port is chosen here, since a restart keeps it.
@@ -84,15 +85,18 @@ async fn what_the_outbox_delivers_stands_in_the_inbox_as_it_was_sealed() {
     let (config, origin) = inbox(&world.database.url);
     let bearer = config.file("bearer", BEARER);
     let hmac = config.file("hmac", HMAC_SECRET);
+    let whsec = config.file("whsec", WHSEC);
     let config = knowing(config, &[&world.signer])
         .set("receive.webhook.bearer_file", text(&bearer))
-        .set("receive.webhook.hmac_secret_file", text(&hmac));
+        .set("receive.webhook.hmac_secret_file", text(&hmac))
+        .set("receive.webhook.standard_webhooks_secret_file", text(&whsec));
     let _inbox = receive(&config).await;
     let drafts = vec![
         Draft::to(format!("{origin}/hooks")),
         Draft::to(format!("{origin}/hooks//%7euser/caf%c3%a9?q=%e2%9c%93&empty=")),
         Draft::to(format!("{}/Hooks/a/./b/../c?", origin.replace("https", "HTTPS"))),
         Draft::to(format!("{origin}/hooks")).authentication("HMAC-SHA256", HMAC_SECRET),
+        Draft::to(format!("{origin}/hooks")).authentication("Standard-Webhooks", WHSEC),
         Draft::to(format!("{origin}/hooks")).authentication("Bearer", BEARER),
     ];
     world.database.insert(&world.seal(drafts.clone())).await;
@@ -143,6 +147,28 @@ async fn the_sdk_delivers_to_the_inbox() {
     .await;
     world.all_are("delivered").await;
     seller.call("rest", json!({})).await;
+}
+
+#[tokio::test]
+async fn the_sdks_sender_of_standard_webhooks_delivers_to_the_inbox() {
+    let world = World::new().await;
+    let (config, origin) = inbox(&world.database.url);
+    let whsec = config.file("whsec", WHSEC);
+    let config = config.set("receive.webhook.standard_webhooks_secret_file", text(&whsec));
+    let _inbox = receive(&config).await;
+    let seller = Peer::seller().await;
+    let ca = config.file("peer-ca.pem", Authority::shared().pem());
+    let signing = json!({
+        "pem": world.signer.pem(), "kid": world.signer.kid, "algorithm": world.signer.algorithm.name(),
+    });
+    let open = json!({"dsn": world.database.url, "key": world.key.hex(), "ca": text(&ca), "signing": signing});
+    seller.call("open", open).await;
+    let other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+    for (secret, key, status) in [(WHSEC, "whk_standard_webhooks_1", 200), (other, "whk_standard_webhooks_2", 401)] {
+        let send = json!({"url": format!("{origin}/hooks"), "secret": secret, "idempotency_key": key});
+        assert_eq!(seller.call("send_standard", send).await, status);
+    }
+    assert_eq!(bodies(&world.database).await.len(), 1);
 }
 
 #[tokio::test]

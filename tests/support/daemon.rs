@@ -1,7 +1,8 @@
 //! The real binary as a child process: started with a real file, watched by its output, its metrics and its
 //! exit. It deliberately reaches into nothing; what a test learns, an operator could.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -129,9 +130,32 @@ impl Daemon {
 
     /// Bytes of memory that it holds now.
     pub fn resident(&self) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
+        self.figure("VmRSS:")
+    }
+
+    /// The most that it ever held.
+    pub fn peak(&self) -> u64 {
+        self.figure("VmHWM:")
+    }
+
+    fn figure(&self, of: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(of)).expect("Linux tells it");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+
+    /// Every byte of its memory that it may write to. Only root may look.
+    pub fn memory(&self) -> Vec<u8> {
+        let mut memory = File::open(format!("/proc/{}/mem", self.pid)).expect("root may look");
+        let mut all = Vec::new();
+        for line in self.proc("maps").lines().filter(|line| line.contains(" rw")) {
+            let (from, to) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+            memory.seek(SeekFrom::Start(from)).expect("any place can be sought");
+            // What was unmapped since, and the kernel's own pages, cannot be read.
+            let _ = memory.by_ref().take(to - from).read_to_end(&mut all);
+        }
+        all
     }
 
     pub fn is_running(&self) -> bool {

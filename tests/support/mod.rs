@@ -1,5 +1,6 @@
 //! What the tests stand on: a database, a receiver, the real binary, and independent oracles for what they see.
 
+pub mod abuse;
 pub mod certs;
 pub mod cluster;
 pub mod config;

@@ -59,6 +59,12 @@ impl Namespace {
         result.recv().expect("the work does not panic")
     }
 
+    /// From now on this address is one of the machine's own.
+    pub fn take_on(&self, address: &str) {
+        let command = format!("address add {address} dev lo");
+        self.run(move || ip(&command)).unwrap_or_else(|error| panic!("{error}"));
+    }
+
     /// TCP connections that were begun from inside, of both families, to whatever port, answered or not. Unix sockets and
     /// DNS over UDP are none.
     pub fn connects(&self) -> u64 {
@@ -93,12 +99,18 @@ impl Namespace {
 fn enter() -> Result<PathBuf, String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("no network namespace: {error}"))?;
     for arguments in ["link set lo up", "route add local 0.0.0.0/0 dev lo", "-6 route add local ::/0 dev lo"] {
-        let output = Command::new("ip").args(arguments.split(' ')).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("ip: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim()));
-        }
+        ip(arguments)?;
     }
     let thread = nix::unistd::gettid();
     Ok(format!("/proc/{}/task/{thread}/ns/net", std::process::id()).into())
+}
+
+/// On the network of the thread that asks.
+fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split(' ')).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("ip {arguments}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
 }

@@ -136,3 +136,78 @@ async fn the_hosts_file_is_never_read() {
 fn a_resolver_needs_a_server() {
     assert!(matches!(Resolver::with_servers(&[]), Err(ResolverError::NoServer)));
 }
+
+#[tokio::test]
+async fn what_is_remembered_is_no_sign_of_life() {
+    let server = NameServer::with_addresses(&["192.0.2.1", "2001:db8::1"]).await;
+    let resolver = server.resolver();
+    resolver.addresses("a.example.com").await.unwrap();
+    let answered = resolver.answered();
+    assert_eq!(answered, 2);
+    resolver.addresses("a.example.com").await.unwrap();
+    assert_eq!(resolver.answered(), answered);
+}
+
+#[tokio::test]
+async fn a_no_is_an_answer_and_an_error_is_none() {
+    for (code, answers) in [
+        (ResponseCode::NXDomain, 2),
+        (ResponseCode::NoError, 2),
+        (ResponseCode::ServFail, 0),
+        (ResponseCode::Refused, 0),
+    ] {
+        let server = NameServer::start(move |_, _, _| Answer::Code(code)).await;
+        let resolver = server.resolver();
+        resolver.addresses("a.example.com").await.unwrap_err();
+        assert_eq!(resolver.answered(), answers, "{code}");
+        assert_eq!(resolver.is_alive(Duration::from_secs(5)).await, answers > 0, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_alive_that_knows_the_root_or_the_name_that_was_found_last() {
+    let server = NameServer::start(|name, _, _| match name {
+        "inner.example.com" => Answer::Addresses(0, ips(&["192.0.2.1"])),
+        _ => Answer::Code(ResponseCode::Refused),
+    })
+    .await;
+    let resolver = server.resolver();
+    assert!(!resolver.is_alive(Duration::from_secs(5)).await);
+    resolver.addresses("inner.example.com").await.unwrap();
+    assert!(resolver.is_alive(Duration::from_secs(5)).await);
+    let silent = NameServer::start(|_, _, _| Answer::Silence).await;
+    assert!(!silent.hasty_resolver().is_alive(Duration::from_millis(200)).await);
+}
+
+#[tokio::test]
+async fn a_family_that_failed_is_asked_again() {
+    let server = NameServer::start(|_, family, _| match family {
+        RecordType::A => Answer::Addresses(60, ips(&["192.0.2.1"])),
+        _ => Answer::Code(ResponseCode::ServFail),
+    })
+    .await;
+    let resolver = server.resolver();
+    resolver.addresses("a.example.com").await.unwrap();
+    let asked = server.questions();
+    resolver.addresses("a.example.com").await.unwrap();
+    assert!(server.questions() > asked, "a private address may have been added meanwhile");
+}
+
+#[tokio::test]
+async fn a_server_that_could_not_tell_is_not_the_last_word() {
+    let broken = NameServer::start(|_, _, _| Answer::Code(ResponseCode::ServFail)).await;
+    let whole = NameServer::with_addresses(&["192.0.2.1"]).await;
+    for servers in [[broken.address, whole.address], [whole.address, broken.address]] {
+        for name in 0..10 {
+            let resolver = Resolver::with_servers(&servers).unwrap();
+            assert_eq!(resolver.addresses(&format!("n{name}.example.com")).await, Ok(ips(&["192.0.2.1"])));
+        }
+    }
+}
+
+#[test]
+fn a_shortage_of_this_machine_is_not_the_name_servers_fault() {
+    let error = |code: Errno| NetError::from(std::io::Error::from_raw_os_error(code as i32));
+    assert_eq!(reason(&error(Errno::EMFILE)), LookupError::Shortage);
+    assert_eq!(reason(&error(Errno::ENETUNREACH)), LookupError::Unreachable);
+}

@@ -82,6 +82,13 @@ fn the_registration_says_who_signs_and_who_authenticates() {
     legacy["authentication"] = serde_json::json!({"scheme": "HMAC-SHA256", "credentials": "secret"});
     let (envelope, _) = open_one(row(&legacy, composed("{}"))).unwrap();
     assert!(matches!(envelope.authentication, Some(Authentication::HmacSha256(_))));
+    let whsec = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    legacy["authentication"] = serde_json::json!({"scheme": "Standard-Webhooks", "credentials": whsec});
+    let (envelope, _) = open_one(row(&legacy, composed("{}"))).unwrap();
+    assert!(matches!(envelope.authentication, Some(Authentication::StandardWebhooks(_))));
+    let mut dotted = row(&legacy, composed("{}"));
+    dotted.idempotency_key = "whk.0".into();
+    assert_eq!(open_one(dotted).map(drop), Err(OpenError::Row(RowFault::NoMessageId)));
 }
 
 #[test]

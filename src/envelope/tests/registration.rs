@@ -40,6 +40,7 @@ fn every_registration_vector_opens_or_is_refused_as_by_the_reference() {
         let authentication = opened.authentication.map(|authentication| match authentication {
             Authentication::Bearer(secret) => ("Bearer", text(&secret)),
             Authentication::HmacSha256(secret) => ("HMAC-SHA256", text(&secret)),
+            Authentication::StandardWebhooks(_) => unreachable!("the reference has no such scheme"),
         });
         let expected = &expected["authentication"];
         let expected = expected["scheme"].as_str().zip(expected["credentials"].as_str().map(str::to_owned));

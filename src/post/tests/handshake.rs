@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::net::TcpSocket;
 
 use super::*;
-use crate::post::connect::is_local;
+use crate::post::connect::{dial, is_local};
 use crate::post::tls::TlsError;
 
 const NOTHING: Sent = Sent::Nothing;
@@ -223,4 +223,14 @@ fn a_configuration_that_trusts_nobody_is_an_error() {
     let good = Authority::new().certificate;
     let bad = CertificateDer::from(b"not a certificate".to_vec());
     assert!(matches!(tls_config(&[good, bad], false), Err(TlsError::Anchor { index: 2, .. })));
+}
+
+/// A kernel may connect elsewhere than it was told: Linux takes the unspecified address for loopback. No policy passes
+/// that one; it stands for whatever else may come between.
+#[tokio::test]
+async fn a_peer_that_is_not_the_pinned_address_is_left_before_a_byte_is_sent() {
+    let receiver = Receiver::start_plain("127.0.0.1", |_| async {}).await;
+    let port = receiver.address.port();
+    assert_eq!(dial(SocketAddr::from(([0, 0, 0, 0], port))).await.unwrap_err(), Fault::PeerMismatch);
+    assert!(dial(receiver.address).await.is_ok());
 }

@@ -220,3 +220,71 @@ async fn a_connection_serves_only_the_name_and_address_it_was_opened_for() {
     let posted = client.post(&pinned, None, request_of(&other, Bytes::new()), false, patient()).await;
     assert_eq!(failed(&posted).fault, Fault::TlsCertificate);
 }
+
+/// The answer to the next request, sent before it was asked, by a server that is confused or means harm.
+#[tokio::test]
+async fn an_answer_that_came_before_its_request_answers_nothing() {
+    let authority = Authority::new();
+    let stale = b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
+    let with_the_first = [OK, stale.as_slice()].concat();
+    let receiver = Receiver::saying(&authority, with_the_first).await;
+    let client = authority.client();
+    for turn in 1..=3 {
+        let posted = post(&client, &receiver, false, patient()).await;
+        assert_eq!((replied(&posted).status, posted.reused, receiver.accepted()), (200, false, turn));
+    }
+
+    // The same, and a reset, while the connection is idle.
+    for reset in [false, true] {
+        let (go, goes) = unbounded_channel();
+        let goes = Arc::new(tokio::sync::Mutex::new(goes));
+        let receiver = Receiver::start(authority.server(NAME), move |mut stream| {
+            let goes = Arc::clone(&goes);
+            async move {
+                read_request(&mut stream).await;
+                stream.write_all(OK).await.unwrap();
+                goes.lock().await.recv().await;
+                if reset {
+                    return stream.get_ref().0.set_zero_linger().unwrap();
+                }
+                let _ = stream.write_all(stale).await;
+                closed(&mut stream).await;
+            }
+        })
+        .await;
+        let client = authority.client_with(limits(LONG, LONG, 8));
+        for turn in 1..=3 {
+            let posted = post(&client, &receiver, false, patient()).await;
+            assert_eq!((replied(&posted).status, posted.reused, receiver.accepted()), (200, false, turn));
+            go.send(()).unwrap();
+            while client.gauges().idle > 0 && !client.pool.has_closed() {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Sent with the server's own part of the handshake, and so surely before the request.
+#[tokio::test]
+async fn an_answer_before_the_first_request_is_a_protocol_fault_and_nothing_is_sent() {
+    use std::io::Write;
+    let authority = Authority::new();
+    let mut config = authority.server(NAME);
+    config.send_half_rtt_data = true;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let (heard, mut hears) = unbounded_channel();
+    let receiver = Receiver::start_plain("127.0.0.1", move |tcp| {
+        let shaken = acceptor.accept_with(tcp, |session| session.writer().write_all(OK).unwrap());
+        let heard = heard.clone();
+        async move {
+            let mut stream = shaken.await.unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest).await;
+            heard.send(rest).unwrap();
+        }
+    })
+    .await;
+    let posted = post(&authority.client(), &receiver, false, patient()).await;
+    assert_eq!(failed(&posted), Failure { fault: Fault::Protocol, sent: Sent::Nothing });
+    assert_eq!(hears.recv().await.unwrap(), b"");
+}

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method};
 
 use super::refusal::Refusal;
 use crate::signature::verify::is_signed;
+use crate::signature::{is_hmac, is_standard};
 
 /// Refuses what no body could mend.
 pub(super) fn head(head: &Parts, path_prefix: &str) -> Result<(), Refusal> {
@@ -42,6 +43,7 @@ pub(super) enum Scheme<'a> {
     /// credential on.
     Rfc9421,
     Hmac,
+    StandardWebhooks,
     Bearer(&'a [u8]),
     None,
 }
@@ -50,8 +52,11 @@ pub(super) fn scheme(headers: &HeaderMap) -> Scheme<'_> {
     if is_signed(headers) {
         return Scheme::Rfc9421;
     }
-    if headers.contains_key("x-adcp-signature") {
+    if is_hmac(headers) {
         return Scheme::Hmac;
+    }
+    if is_standard(headers) {
+        return Scheme::StandardWebhooks;
     }
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     match (lines.next().and_then(|value| bearer(value.as_bytes())), lines.next()) {
@@ -103,6 +108,11 @@ mod tests {
         let (h, b) = (("x-adcp-signature", "x"), ("authorization", "Bearer x"));
         assert_eq!(with(&[s, i, h, b]), "Rfc9421");
         assert_eq!(with(&[s, h, b]), "Hmac", "one header of two is no signature");
+        let w = ("webhook-signature", "x");
+        assert_eq!(
+            (with(&[w, b]), with(&[w, h]), with(&[s, i, w])),
+            ("StandardWebhooks".into(), "Hmac".into(), "Rfc9421".into())
+        );
         assert_eq!(with(&[b]), "Bearer([120])");
         assert_eq!(with(&[b, b]), "None");
         assert_eq!(with(&[s]), "None");

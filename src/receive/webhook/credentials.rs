@@ -7,17 +7,16 @@ use http::HeaderMap;
 use ring::hmac;
 use serde_json::{Value, json};
 
-use super::keys;
-use super::revocation::RevocationList;
 use crate::config::{WebhookSettings, secret_file};
 use crate::receive::ProfileError;
-use crate::secret::Secret;
-use crate::signature::verify_hmac;
+use crate::secret::{Secret, from_whsec};
+use crate::signature::{KEY_SET_BYTES, RevocationList, key_set, verify_hmac, verify_standard};
 
 pub(super) struct Credentials {
     jwks: Value,
     revocation: Option<RevocationList>,
     hmac: Vec<Secret>,
+    standard: Vec<Secret>,
     /// Tags of the tokens under `token_key`: comparing tags tells nothing about how much of a token was right.
     bearer: Vec<hmac::Tag>,
     token_key: hmac::Key,
@@ -30,7 +29,7 @@ impl Credentials {
             None => json!({"keys": []}),
             Some(path) => {
                 let key = "receive.webhook.jwks_file";
-                keys::parse(&read(key, path)?).map_err(|error| fault(key, path, &error))?
+                key_set(&read(key, path)?).map_err(|error| fault(key, path, &error))?
             }
         };
         let revocation = match is_set(&settings.revocation_file) {
@@ -45,6 +44,7 @@ impl Credentials {
             jwks,
             revocation,
             hmac: secrets("receive.webhook.hmac_secret_file", &settings.hmac_secret_file)?,
+            standard: standard_secrets(&settings.standard_webhooks_secret_file)?,
             bearer: bearer.iter().map(|token| hmac::sign(&token_key, token.expose())).collect(),
             token_key,
         })
@@ -53,7 +53,7 @@ impl Credentials {
     /// Nobody could be vouched for.
     pub(super) fn is_empty(&self) -> bool {
         let keys = self.jwks["keys"].as_array().map_or(0, Vec::len);
-        keys == 0 && self.hmac.is_empty() && self.bearer.is_empty()
+        keys == 0 && self.hmac.is_empty() && self.standard.is_empty() && self.bearer.is_empty()
     }
 
     pub(super) fn jwks(&self) -> &Value {
@@ -68,12 +68,20 @@ impl Credentials {
         !self.hmac.is_empty()
     }
 
+    pub(super) fn takes_standard(&self) -> bool {
+        !self.standard.is_empty()
+    }
+
     pub(super) fn takes_bearer(&self) -> bool {
         !self.bearer.is_empty()
     }
 
     pub(super) fn verify_hmac(&self, headers: &HeaderMap, body: &[u8], unix_seconds: i64) -> bool {
         self.hmac.iter().any(|secret| verify_hmac(secret, headers, body, unix_seconds).is_ok())
+    }
+
+    pub(super) fn verify_standard(&self, headers: &HeaderMap, body: &[u8], unix_seconds: i64) -> bool {
+        self.standard.iter().any(|key| verify_standard(key, headers, body, unix_seconds).is_ok())
     }
 
     pub(super) fn verify_bearer(&self, token: &[u8]) -> bool {
@@ -94,11 +102,17 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ProfileError> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(|error| fault(key, path, &error.kind()))?;
-    file.take(keys::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| fault(key, path, &error.kind()))?;
-    if bytes.len() > keys::MAX_BYTES {
-        return Err(fault(key, path, &format!("is larger than {} bytes", keys::MAX_BYTES)));
+    file.take(KEY_SET_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| fault(key, path, &error.kind()))?;
+    if bytes.len() > KEY_SET_BYTES {
+        return Err(fault(key, path, &format!("is larger than {KEY_SET_BYTES} bytes")));
     }
     Ok(bytes)
+}
+
+fn standard_secrets(path: &Path) -> Result<Vec<Secret>, ProfileError> {
+    let key = "receive.webhook.standard_webhooks_secret_file";
+    let decoded = secrets(key, path)?.iter().map(|line| from_whsec(line.expose())).collect::<Option<Vec<Secret>>>();
+    decoded.ok_or_else(|| fault(key, path, &"has a line that is not whsec_ and 24 to 64 bytes in base64"))
 }
 
 /// One a line; blank lines separate nothing.

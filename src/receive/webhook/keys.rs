@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::address::{Destination, pin};
 use crate::deliver::Way;
+use crate::signature::{KEY_SET_BYTES, key_set};
 
 /// How long a fetched set is used (wire contract, section 3.4): a key that was withdrawn is trusted no longer.
 const MAX_AGE: Duration = Duration::from_secs(1800);
@@ -18,8 +19,6 @@ const MAX_AGE: Duration = Duration::from_secs(1800);
 const COOLDOWN: Duration = Duration::from_secs(30);
 /// The same where there is no set to go on with.
 const COOLDOWN_EMPTY: Duration = Duration::from_secs(5);
-/// Real sets hold a few keys of some 200 bytes.
-pub(super) const MAX_BYTES: usize = 256 << 10;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct KeySet {
@@ -31,15 +30,6 @@ impl KeySet {
     fn is_usable(&self) -> bool {
         self.fetched.elapsed() < MAX_AGE
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not a JSON Web Key Set: a JSON object with an array `keys`")]
-pub(super) struct NotAKeySet;
-
-pub(super) fn parse(document: &[u8]) -> Result<Value, NotAKeySet> {
-    let jwks: Value = serde_json::from_slice(document).map_err(|_| NotAKeySet)?;
-    if jwks.get("keys").is_some_and(Value::is_array) { Ok(jwks) } else { Err(NotAKeySet) }
 }
 
 /// A key set behind a URL.
@@ -104,7 +94,7 @@ impl FetchedKeys {
         let pinning = pin(&self.destination, &self.way.policy, &self.way.resolver);
         let pinned = tokio::time::timeout_at(deadline, pinning).await;
         let pinned = pinned.map_err(|_| "the name was not looked up in time")?.map_err(|error| error.to_string())?;
-        let document = self.way.client.fetch(&pinned, self.destination.target(), MAX_BYTES, deadline).await;
-        parse(&document.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+        let document = self.way.client.fetch(&pinned, self.destination.target(), KEY_SET_BYTES, deadline).await;
+        key_set(&document.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
     }
 }

@@ -8,7 +8,6 @@ mod keys;
 mod nonces;
 mod payload;
 mod refusal;
-mod revocation;
 #[cfg(test)]
 mod tests;
 
@@ -84,7 +83,8 @@ impl Webhook {
             return Err(refuse("receive.webhook.sender", "is not set, or no name", "1 to 255 bytes of text"));
         }
         if webhook.fetched.is_none() && webhook.credentials.load().is_empty() {
-            let accepted = "at least one of jwks_file, jwks_url, hmac_secret_file and bearer_file";
+            let accepted =
+                "at least one of jwks_file, jwks_url, hmac_secret_file, standard_webhooks_secret_file and bearer_file";
             return Err(refuse("receive.webhook.jwks_file", "is empty, so that nobody could deliver", accepted));
         }
         Ok(webhook)
@@ -97,7 +97,13 @@ impl Webhook {
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let settings = &self.settings;
-        let files = [&settings.jwks_file, &settings.revocation_file, &settings.hmac_secret_file, &settings.bearer_file];
+        let files = [
+            &settings.jwks_file,
+            &settings.revocation_file,
+            &settings.hmac_secret_file,
+            &settings.standard_webhooks_secret_file,
+            &settings.bearer_file,
+        ];
         files.into_iter().filter(|path| !path.as_os_str().is_empty()).cloned().collect()
     }
 
@@ -152,6 +158,10 @@ impl Webhook {
                 let good = credentials.verify_hmac(&head.headers, body, (self.unix_seconds)());
                 if good { Ok(None) } else { Err(Refusal::LegacyFailed) }
             }
+            Scheme::StandardWebhooks if credentials.takes_standard() => {
+                let good = credentials.verify_standard(&head.headers, body, (self.unix_seconds)());
+                if good { Ok(None) } else { Err(Refusal::LegacyFailed) }
+            }
             Scheme::Bearer(token) if credentials.takes_bearer() => {
                 if credentials.verify_bearer(token) {
                     Ok(None)
@@ -159,7 +169,9 @@ impl Webhook {
                     Err(Refusal::LegacyFailed)
                 }
             }
-            Scheme::Hmac | Scheme::Bearer(_) | Scheme::None => Err(Refusal::SignatureMissing),
+            Scheme::Hmac | Scheme::StandardWebhooks | Scheme::Bearer(_) | Scheme::None => {
+                Err(Refusal::SignatureMissing)
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use crate::signature::{Algorithm, Moment, Scheme, SigningKey, sign};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/adcp/webhook-signing");
 const ORIGIN: &str = "https://buyer.example.com";
+const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const REFERENCE_NOW: i64 = 1_776_520_800;
 
 fn reference_now() -> i64 {
@@ -474,18 +475,23 @@ async fn legacy_credentials_are_taken_where_they_are_set_and_never_beside_a_sign
     let bench = Bench::new(&[
         ("jwks_file", sender.jwks()),
         ("hmac_secret_file", "file:old-secret\nnew-secret\n".into()),
+        ("standard_webhooks_secret_file", format!("file:whsec_{}\n\n{WHSEC}\n", "A".repeat(32))),
         ("bearer_file", "file:the-token\n".into()),
     ])
     .await;
     let url = format!("{ORIGIN}/hooks");
     let json_type = ("content-type".to_owned(), "application/json".to_owned());
-    let hmac = |secret: &str, body: &[u8]| {
-        let secret = Secret::from(secret.to_owned());
+    let by = |scheme: Scheme<'_>, body: &[u8]| {
         let moment = Moment { unix_seconds: now(), nonce: [0; 16] };
         let target = Target::parse(&url).unwrap();
-        let signed = sign(Scheme::HmacSha256(&secret), &target, Bytes::copy_from_slice(body), moment).unwrap();
+        let signed = sign(scheme, &target, Bytes::copy_from_slice(body), moment).unwrap();
         let headers = signed.headers.iter().filter(|(name, _)| *name != http::header::HOST);
         headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect::<Vec<_>>()
+    };
+    let hmac = |secret: &str, body: &[u8]| by(Scheme::HmacSha256(&Secret::from(secret.to_owned())), body);
+    let standard = |secret: &str, body: &[u8]| {
+        let key = crate::secret::from_whsec(secret.as_bytes()).unwrap();
+        by(Scheme::StandardWebhooks { key: &key, id: "msg_1" }, body)
     };
     let bearer = |token: &str| vec![json_type.clone(), ("authorization".to_owned(), format!("Bearer {token}"))];
     let body = |n: u8| body(&format!("whk_0123456789abcde{n}"), json!({}));
@@ -494,6 +500,9 @@ async fn legacy_credentials_are_taken_where_they_are_set_and_never_beside_a_sign
         (hmac("new-secret", &body(1)), body(1), 200, "duplicate"),
         (hmac("other-secret", &body(2)), body(2), 401, "signature_legacy_failed"),
         (hmac("old-secret", &body(3)), body(2), 401, "signature_legacy_failed"),
+        (standard(WHSEC, &body(8)), body(8), 200, "stored"),
+        (standard(WHSEC, &body(8)), body(9), 401, "signature_legacy_failed"),
+        (standard(&WHSEC.replace('w', "x").replacen('x', "w", 1), &body(9)), body(9), 401, "signature_legacy_failed"),
         (bearer("the-token"), body(4), 200, "stored"),
         (bearer("the-toker"), body(5), 401, "signature_legacy_failed"),
         (bearer(""), body(5), 401, "signature_missing"),
@@ -507,7 +516,18 @@ async fn legacy_credentials_are_taken_where_they_are_set_and_never_beside_a_sign
     headers.push(("authorization".into(), "Bearer the-token".into()));
     let answer = send(bench.address, &url, &headers, &body(7)).await;
     assert_eq!((answer.status, answer.challenge()), (401, Some("webhook_signature_digest_mismatch")));
-    assert_eq!(bench.rows().await, (2, 0));
+    assert_eq!(bench.rows().await, (3, 0));
+}
+
+#[tokio::test]
+async fn a_standard_webhooks_file_without_a_secret_of_its_form_is_refused_and_changes_nothing() {
+    let bench = Bench::new(&[("standard_webhooks_secret_file", format!("file:{WHSEC}"))]).await;
+    for content in ["whsec_c2hvcnQ=", &WHSEC[6..], ""] {
+        file(bench.directory.path(), "standard_webhooks_secret_file", content);
+        let error = bench.webhook().reload().unwrap_err().to_string();
+        assert!(error.contains("receive.webhook.standard_webhooks_secret_file"), "{error}");
+        assert!(!error.contains("c2hvcnQ") && bench.webhook().credentials.load().takes_standard(), "{error}");
+    }
 }
 
 #[tokio::test]

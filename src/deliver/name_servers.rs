@@ -1,0 +1,116 @@
+//! Whether the name servers answer at all: one judgement that every delivery shares, so that their outage costs no row an
+//! attempt. Looks up no receiver's name, and claims and settles nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Snapshot;
+use crate::address::Resolver;
+use crate::telemetry::health::{Condition, Health};
+use crate::telemetry::metrics;
+
+/// How long the name servers have for the question whether they live. Within the part of a lease that an attempt leaves
+/// over, since an attempt that was cut off at its deadline waits for it.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often they are asked again while they are silent.
+const AGAIN: Duration = Duration::from_secs(2);
+
+pub(crate) struct ResolverWatch {
+    health: Arc<Health>,
+    down: AtomicBool,
+    /// How many answers there had been when they fell silent.
+    answered: AtomicU64,
+    went_down: Notify,
+    /// When the last outage ended, and by that whether a failed lookup had anything to do with it.
+    ended: Mutex<Option<Instant>>,
+    /// When the last question that stayed without an answer was put. Held while one is put, so that lookups that fail
+    /// together put one.
+    unanswered: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl ResolverWatch {
+    pub(crate) fn new(health: Arc<Health>) -> Arc<ResolverWatch> {
+        Arc::new(ResolverWatch {
+            health,
+            down: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+            went_down: Notify::new(),
+            ended: Mutex::default(),
+            unanswered: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Whether a lookup that began then, and came to nothing, says nothing about its name: the name servers were silent
+    /// at some time since.
+    pub(super) async fn explains(&self, resolver: &Resolver, began: Instant) -> bool {
+        if self.was_down_since(began) {
+            return true;
+        }
+        let mut unanswered = self.unanswered.lock().await;
+        if self.was_down_since(began) || unanswered.is_some_and(|put| put >= began) {
+            return true;
+        }
+        let put = Instant::now();
+        if resolver.is_alive(PATIENCE).await {
+            return false;
+        }
+        *unanswered = Some(put);
+        self.fell_silent(resolver.answered());
+        true
+    }
+
+    fn was_down_since(&self, began: Instant) -> bool {
+        let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_down() || ended.is_some_and(|ended| ended >= began)
+    }
+
+    fn is_down(&self) -> bool {
+        self.down.load(Ordering::Acquire)
+    }
+
+    fn fell_silent(&self, answered: u64) {
+        self.answered.store(answered, Ordering::Release);
+        if self.down.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        metrics::resolver_down(true);
+        self.health.set(Condition::Resolver, Some("the name servers answer nothing; nothing is claimed".into()));
+        tracing::error!("the name servers answer nothing; claiming stops until they do");
+        self.went_down.notify_one();
+    }
+
+    /// They have given this many answers by now. A lookup that began before they fell silent brings none that is new.
+    pub(super) fn heard(&self, answered: u64) {
+        if self.is_down() && answered != self.answered.load(Ordering::Acquire) {
+            self.spoke();
+        }
+    }
+
+    fn spoke(&self) {
+        // First, so that whoever sees the outage over also sees when it ended.
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        if self.down.swap(false, Ordering::AcqRel) {
+            metrics::resolver_down(false);
+            self.health.set(Condition::Resolver, None);
+            tracing::info!("the name servers answer again");
+        }
+    }
+
+    /// Asks again and again while they are silent. Ends only with the process.
+    pub(crate) async fn run(&self, snapshot: Arc<ArcSwap<Snapshot>>) {
+        loop {
+            self.went_down.notified().await;
+            while self.is_down() {
+                tokio::time::sleep(AGAIN).await;
+                if snapshot.load_full().resolver.is_alive(PATIENCE).await {
+                    self.spoke();
+                }
+            }
+        }
+    }
+}
