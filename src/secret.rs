@@ -67,12 +67,19 @@ impl std::fmt::Debug for Secret {
 /// Appends without leaving the content behind, unwiped, where the buffer has to move.
 pub(crate) fn append(buffer: &mut Zeroizing<Vec<u8>>, data: &[u8]) {
     if buffer.capacity() - buffer.len() < data.len() {
-        let room = (buffer.len() + data.len()).max(2 * buffer.capacity());
-        let mut larger = Zeroizing::new(Vec::with_capacity(room));
+        // By doubling, so that many small pieces are not copied over and over.
+        reserve(buffer, data.len().max(buffer.len()));
+    }
+    buffer.extend_from_slice(data);
+}
+
+/// Makes room for so many bytes more, and wipes where the content was before.
+pub(crate) fn reserve(buffer: &mut Zeroizing<Vec<u8>>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        let mut larger = Zeroizing::new(Vec::with_capacity(buffer.len() + more));
         larger.extend_from_slice(buffer);
         *buffer = larger;
     }
-    buffer.extend_from_slice(data);
 }
 
 /// Fresh random bytes from the operating system; never from a generator that a snapshot of this machine would repeat.

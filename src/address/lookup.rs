@@ -231,6 +231,8 @@ fn options(limits: ResolverLimits) -> ResolverOpts {
     options.use_hosts_file = ResolveHosts::Never;
     options.timeout = limits.question;
     options.attempts = 2;
+    // Over one TCP connection, which answers that did not fit are asked for again on: no fewer than the slots can ask for.
+    options.max_active_requests = 4096;
     // Answers are remembered here and not there, so that it is known which ones the servers gave just now.
     options.cache_size = 0;
     options

@@ -3,18 +3,21 @@
 mod signing;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::daemon::skew;
-use crate::deliver::{client_identity, dated, egress, keyring, sealing_token};
+use crate::deliver::{client_identity, dated, egress, keyring, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
 use crate::store::{Finding, Severity, Store};
 use crate::telemetry::expiry::{Dated, Expiring, WARN_DAYS};
+
+/// How long name servers have to show that they live.
+const NAME_SERVERS: Duration = Duration::from_secs(4);
 
 /// What was found, in the order of the lines printed.
 #[derive(Default)]
@@ -59,6 +62,7 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
             block_on(async {
                 keys(&config, &mut findings).await;
                 expiry(&config, &mut findings);
+                name_servers(&config, &mut findings).await;
                 database(&config, &mut findings).await;
                 Ok(())
             })?;
@@ -121,6 +125,16 @@ fn expiry(config: &Config, findings: &mut Findings) {
         [Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa, Expiring::ReceiveCertificate];
     for one in kinds.into_iter().flat_map(|kind| dated(kind, config)) {
         findings.expires(&one, now);
+    }
+}
+
+/// A warning and no more: URLs may name addresses, and `run` waits for name servers that are down.
+async fn name_servers(config: &Config, findings: &mut Findings) {
+    // One that cannot be set up was told of with the rest of the egress.
+    let Ok(resolver) = resolver(config) else { return };
+    match resolver.is_alive(NAME_SERVERS).await {
+        true => findings.ok("names", "the name servers answer"),
+        false => findings.warn("names", "the name servers answer nothing; rows whose URLs hold a name will wait"),
     }
 }
 

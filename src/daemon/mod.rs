@@ -35,7 +35,6 @@ use crate::telemetry::{logs, metrics};
 use outage::Outage;
 use presence::Presence;
 use reload::Reloader;
-use watch::LOOK_EVERY;
 
 /// What of the drain time is kept for settling what the cut-off left.
 const SETTLE_RESERVE: Duration = Duration::from_secs(2);
@@ -100,7 +99,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
-    let mut reloader = Reloader::start(&config, sources, store.clone()).await?;
+    let mut reloader = Reloader::start(sources, store.clone()).await?;
     let snapshot = reloader.snapshot();
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
@@ -145,18 +144,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
-    loop {
-        tokio::select! {
-            () = signals.stop() => break,
-            _ = hangup.recv() => tokio::select! {
-                () = signals.stop() => break,
-                () = reloader.asked(&presence) => {}
-            },
-            () = tokio::time::sleep(LOOK_EVERY) => tokio::select! {
-                () = signals.stop() => break,
-                () = reloader.look(&presence, &health) => {}
-            },
-        }
+    // A reload that is under way when the end is asked for is dropped: what it was for is over.
+    tokio::select! {
+        () = signals.stop() => {}
+        () = reloader.attend(&mut hangup, &presence, &health) => {}
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
 use super::presence::Presence;
-use super::watch::Watch;
+use super::watch::{LOOK_EVERY, Watch};
 use super::{DaemonError, notify};
 use crate::config::{Config, Sources};
 use crate::deliver::{Snapshot, keyring};
@@ -40,17 +41,19 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Loads the first snapshot, without which nothing begins, and publishes its keys.
-    pub(super) async fn start(config: &Config, sources: Sources, store: Arc<Store>) -> Result<Reloader, DaemonError> {
+    pub(super) async fn start(sources: Sources, store: Arc<Store>) -> Result<Reloader, DaemonError> {
         let mut watch = Watch::default();
-        // Before reading: what changes from now on is read again.
-        watch.follow(files(&sources, config));
+        // Each before it is read: what changes from then on is read again.
+        watch.follow(sources.file.clone());
+        let config = Config::load(&sources)?;
+        watch.follow(files(&sources, &config));
         let known = Arc::default();
-        let snapshot = Snapshot::load(config, &known, &store)?;
+        let snapshot = Snapshot::load(&config, &known, &store)?;
         snapshot.adopt(&known);
         let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
         let publisher = Publisher::new(snapshot.clone());
         let mut reloader = Reloader { sources, snapshot, known, store, watch, publisher, failed: None };
-        let bound = reloader.bind(config).await?;
+        let bound = reloader.bind(&config).await?;
         reloader.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
         Ok(reloader)
     }
@@ -59,8 +62,18 @@ impl Reloader {
         self.snapshot.clone()
     }
 
+    /// Reloads whenever it is asked to or a file has changed, and has no end of its own.
+    pub(super) async fn attend(&mut self, asking: &mut Signal, presence: &Presence, health: &Health) {
+        loop {
+            tokio::select! {
+                _ = asking.recv() => self.asked(presence).await,
+                () = tokio::time::sleep(LOOK_EVERY) => self.look(presence, health).await,
+            }
+        }
+    }
+
     /// Looks at the files, and at what time alone changes.
-    pub(super) async fn look(&mut self, presence: &Presence, health: &Health) {
+    async fn look(&mut self, presence: &Presence, health: &Health) {
         if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
             self.reload(presence).await;
         }
@@ -71,7 +84,7 @@ impl Reloader {
     }
 
     /// A signal asked: it is told of every failure, known ones too.
-    pub(super) async fn asked(&mut self, presence: &Presence) {
+    async fn asked(&mut self, presence: &Presence) {
         self.watch.changed();
         self.failed = None;
         self.reload(presence).await;

@@ -114,3 +114,75 @@ impl ResolverWatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hickory_resolver::proto::op::ResponseCode;
+
+    use super::*;
+    use crate::address::name_server::{Answer, NameServer};
+
+    const CODE: fn(bool) -> ResponseCode = |alive| if alive { ResponseCode::NXDomain } else { ResponseCode::ServFail };
+
+    /// A server that a test can break and mend, and what is known of it.
+    async fn watched(alive: bool) -> (Arc<ResolverWatch>, Arc<Health>, NameServer, Arc<AtomicBool>) {
+        let health = Arc::new(Health::new(Duration::from_secs(60), &[], &[]));
+        let alive = Arc::new(AtomicBool::new(alive));
+        let answering = alive.clone();
+        let server = NameServer::start(move |_, _, _| Answer::Code(CODE(answering.load(Ordering::SeqCst)))).await;
+        (ResolverWatch::new(health.clone()), health, server, alive)
+    }
+
+    #[tokio::test]
+    async fn a_failed_lookup_is_explained_by_silence_alone() {
+        let (watch, health, server, alive) = watched(true).await;
+        let resolver = server.resolver();
+        assert!(!watch.explains(&resolver, Instant::now()).await);
+        assert!(health.ready().is_ok());
+        alive.store(false, Ordering::SeqCst);
+        assert!(watch.explains(&resolver, Instant::now()).await);
+        assert!(health.ready().unwrap_err().starts_with("resolver: the name servers answer nothing"));
+    }
+
+    #[tokio::test]
+    async fn lookups_that_fail_together_ask_together() {
+        let (watch, _, server, _) = watched(false).await;
+        let (resolver, began) = (server.resolver(), Instant::now());
+        // One question, and again as often as the resolver asks anything that it was not told.
+        let alone = {
+            resolver.is_alive(PATIENCE).await;
+            server.questions()
+        };
+        let asked = futures_util::future::join_all((0..50).map(|_| watch.explains(&resolver, began))).await;
+        assert!(asked.into_iter().all(|explained| explained));
+        assert_eq!(server.questions(), 2 * alone);
+    }
+
+    #[tokio::test]
+    async fn what_began_in_an_outage_is_explained_by_it_after_its_end_too() {
+        let (watch, health, server, alive) = watched(false).await;
+        let (resolver, before) = (server.resolver(), Instant::now());
+        assert!(watch.explains(&resolver, before).await);
+        alive.store(true, Ordering::SeqCst);
+        watch.spoke();
+        assert!(health.ready().is_ok());
+        assert!(watch.explains(&resolver, before).await);
+        assert!(!watch.explains(&resolver, Instant::now()).await);
+        assert!(health.ready().is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_answer_from_before_the_silence_does_not_end_it() {
+        let (watch, health, server, alive) = watched(true).await;
+        let resolver = server.resolver();
+        resolver.is_alive(PATIENCE).await;
+        alive.store(false, Ordering::SeqCst);
+        assert!(watch.explains(&resolver, Instant::now()).await);
+        watch.heard(resolver.answered());
+        assert!(health.ready().is_err());
+        alive.store(true, Ordering::SeqCst);
+        resolver.is_alive(PATIENCE).await;
+        watch.heard(resolver.answered());
+        assert!(health.ready().is_ok());
+    }
+}

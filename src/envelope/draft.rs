@@ -66,7 +66,7 @@ pub(crate) fn seal_delivery(
         }
         Some(authentication) => {
             let body = Zeroizing::new(STANDARD.encode(&*body));
-            // Escapes make six bytes of one at most, and the rest is short.
+            // Escapes make six bytes of one at most, and the rest is short. A buffer that grew would leave copies behind.
             let room = body.len() + 6 * (authentication.scheme.len() + authentication.credentials.len()) + 256;
             written(&LegacyDraft { task_webhook_delivery_version: 1, body: &body, authentication }, room)
         }
@@ -86,7 +86,14 @@ pub(crate) fn seal_registration(
     nonce: [u8; NONCE_LEN],
     rules: OpenRules,
 ) -> Result<Vec<u8>, OpenError> {
-    let mut plaintext = written(draft, 16 << 10);
+    let [token, scheme, credentials] = [
+        draft.token,
+        draft.authentication.map(|authentication| authentication.scheme),
+        draft.authentication.map(|authentication| authentication.credentials),
+    ];
+    let texts = [Some(draft.url), Some(draft.operation_id), token, scheme, credentials, draft.signing_scope_id];
+    let most: usize = texts.into_iter().flatten().map(|text| 6 * text.len()).sum();
+    let mut plaintext = written(draft, most + 256);
     let bytes = plaintext.len() + TAG_LEN;
     if bytes > MAX_SEALED_REGISTRATION {
         return Err(OpenError::Malformed(EnvelopeFault::RegistrationTooLarge { bytes }));

@@ -1,11 +1,14 @@
 //! AES-256-GCM as the outbox stores it: ciphertext, then the tag; the nonce beside it. It knows nothing of what is
 //! sealed.
 
+use std::mem;
+
 use ring::aead::{AES_256_GCM, Aad as RingAad, LessSafeKey, Nonce};
 use zeroize::Zeroizing;
 
 use super::aad::Aad;
 use super::key::{EnvelopeKey, Keyring};
+use crate::secret::reserve;
 
 pub(crate) const NONCE_LEN: usize = ring::aead::NONCE_LEN;
 pub(crate) const TAG_LEN: usize = 16;
@@ -13,13 +16,15 @@ pub(crate) const TAG_LEN: usize = 16;
 /// Seals in place; the buffer comes back as ciphertext with its tag. The nonce must be fresh for this key.
 pub(crate) fn seal(aad: &Aad, key: &EnvelopeKey, nonce: [u8; NONCE_LEN], plaintext: Vec<u8>) -> Vec<u8> {
     debug_assert_eq!(AES_256_GCM.tag_len(), TAG_LEN);
-    let mut sealed = plaintext;
+    let mut sealed = Zeroizing::new(plaintext);
+    // The tag may make the buffer move, which would leave the plaintext behind.
+    reserve(&mut sealed, TAG_LEN);
     let nonce = Nonce::assume_unique_for_key(nonce);
     // ring refuses only beyond 64 GiB, which no buffer of a row comes near.
     key.cipher()
-        .seal_in_place_append_tag(nonce, RingAad::from(aad.as_bytes()), &mut sealed)
+        .seal_in_place_append_tag(nonce, RingAad::from(aad.as_bytes()), &mut *sealed)
         .expect("an outbox body is far below 64 GiB");
-    sealed
+    mem::take(&mut *sealed)
 }
 
 /// Opens in place under the first key that fits, and says which of the ring it is; or gives nothing back.

@@ -407,6 +407,19 @@ async fn forged_and_garbled_answers_lead_nowhere() {
     trap.assert_untouched();
 }
 
+/// What does not fit into a datagram is asked for again over one connection, by all rows at once.
+#[tokio::test]
+async fn any_number_of_answers_may_need_tcp() {
+    let world = World::new().await;
+    let dns = Dns::start().await;
+    dns.script("*", |_, _| Answer::OverTcpOnly(ips(&["127.0.0.1"])));
+    let to = |n| Draft::to(world.receiver.url_by_name(&host(&format!("n{n}")), "/hooks"));
+    world.database.insert(&world.seal((0..240).map(to).collect())).await;
+    let _daemon = Daemon::start(&config(&world, dns.address)).await;
+    let rows = world.all_are("delivered").await;
+    assert!(rows.iter().all(|row| row.attempt_count == 1), "{rows:?}");
+}
+
 /// Of two name servers one may be broken in any way.
 #[tokio::test]
 async fn one_broken_name_server_of_two_breaks_nothing() {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -45,6 +46,10 @@ pub enum Step {
 /// What a peer is. Its steps are begun anew for every request.
 #[derive(Clone)]
 pub enum Nature {
+    /// Nobody listens.
+    Absent,
+    /// Its queue of connections is full: Linux leaves further ones unanswered.
+    Full,
     Tcp(Vec<Step>),
     Tls(Arc<ServerConfig>, Vec<Step>),
     /// As TLS, and these bytes come with the server's own part of the handshake.
@@ -62,18 +67,25 @@ impl Abuser {
         let seen: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
         let noting = Arc::clone(&seen);
         let starting = servers().spawn(async move {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
-            let address = listener.local_addr().expect("it is bound");
-            servers().spawn(async move {
-                loop {
-                    let (tcp, _) = listener.accept().await.expect("accepting on loopback works");
-                    let mut seen = noting.lock().expect("no holder panics");
-                    seen.push(Vec::new());
-                    let note = Note { seen: Arc::clone(&noting), connection: seen.len() - 1 };
-                    // What goes wrong is the other side's doing, and the daemon's verdict tells it.
-                    servers().spawn(play(nature.clone(), tcp, note));
+            let socket = TcpSocket::new_v4().expect("there is IPv4");
+            socket.bind("127.0.0.1:0".parse().expect("an address")).expect("loopback has a free port");
+            let address = socket.local_addr().expect("it is bound");
+            match nature {
+                // Bound all the same, so that nobody else comes to listen there.
+                Nature::Absent => hold(socket),
+                Nature::Full => {
+                    let listener = socket.listen(1).expect("a bound socket listens");
+                    let mut queued = Vec::new();
+                    while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+                        queued.push(stream.expect("the queue takes it"));
+                    }
+                    hold((listener, queued));
                 }
-            });
+                nature => {
+                    let listener = socket.listen(1024).expect("a bound socket listens");
+                    servers().spawn(accept(listener, nature, noting));
+                }
+            }
             address
         });
         Abuser { address: starting.await.expect("binding does not panic"), seen }
@@ -88,6 +100,25 @@ impl Abuser {
     }
 }
 
+/// Until the test binary ends.
+fn hold(what: impl Send + 'static) {
+    servers().spawn(async move {
+        let _held = what;
+        std::future::pending::<()>().await;
+    });
+}
+
+async fn accept(listener: TcpListener, nature: Nature, noting: Arc<Mutex<Vec<Vec<String>>>>) {
+    loop {
+        let (tcp, _) = listener.accept().await.expect("accepting on loopback works");
+        let mut seen = noting.lock().expect("no holder panics");
+        seen.push(Vec::new());
+        let note = Note { seen: Arc::clone(&noting), connection: seen.len() - 1 };
+        // What goes wrong is the other side's doing, and the daemon's verdict tells it.
+        servers().spawn(play(nature.clone(), tcp, note));
+    }
+}
+
 struct Note {
     seen: Arc<Mutex<Vec<Vec<String>>>>,
     connection: usize,
@@ -95,6 +126,7 @@ struct Note {
 
 async fn play(nature: Nature, tcp: TcpStream, note: Note) -> Option<()> {
     match nature {
+        Nature::Absent | Nature::Full => None,
         Nature::Tcp(steps) => converse(Plain(tcp), &steps, &note).await,
         Nature::Tls(config, steps) => {
             let stream = TlsAcceptor::from(config).accept(tcp).await.ok()?;

@@ -4,7 +4,7 @@ use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, date_time_ymd};
 use rustls::ServerConfig;
 
 use super::{Case, delivered, play, retried};
-use crate::support::abuse::Nature::{Tcp, Tls};
+use crate::support::abuse::Nature::{Absent, Full, Tcp, Tls};
 use crate::support::abuse::Step::{Close, Deaf, Drip, Flood, Rekey, Request, Reset, Say, SayRaw, Wait};
 use crate::support::abuse::{Nature, Step};
 use crate::support::certs::{Authority, Leaf};
@@ -129,6 +129,8 @@ fn broken_handshakes() -> Vec<Case> {
     let late = |name, nature| Case::new(name, nature, retried("tls_timeout"));
     let endless_message = [&[11, 0xff, 0xff, 0xff][..], &[0; 8192]].concat();
     vec![
+        Case::new("absent", Absent, retried("connect_failed")),
+        Case::new("full", Full, retried("connect_timeout")),
         failed("plain-http", after_hello(vec![Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), Wait])),
         failed("garbage", after_hello(vec![Say(vec![0xff; 64]), Wait])),
         failed("closed", after_hello(vec![Close])),
