@@ -1,7 +1,7 @@
 //! Signing scopes from the table: several replicas, rotation while they run, a table that cannot be read, rows that somebody
 //! changed, and the command that writes it.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{eventually, ticks};
 use crate::support::keys::SigningKey;
+use crate::support::listener::Listener;
 use crate::support::metrics::{ATTEMPTS, STATEMENTS};
 use crate::support::receiver::{Received, Receiver};
 use crate::support::seal::{Draft, EnvelopeKey};
@@ -85,6 +86,14 @@ fn of<'a>(received: &'a [Received], id: &str) -> &'a Received {
     received.iter().find(|request| request.json()["task_id"] == id).expect("it was delivered")
 }
 
+/// When it was signed, to the second: a busy machine may send it later.
+fn created(request: &Received) -> SystemTime {
+    let input = request.header("signature-input").expect("it is signed");
+    let (_, created) = input.split_once(";created=").expect("it says when");
+    let digits: String = created.chars().take_while(char::is_ascii_digit).collect();
+    UNIX_EPOCH + Duration::from_secs(digits.parse().expect("a number of seconds"))
+}
+
 async fn delivered(daemon: &Daemon) -> f64 {
     daemon.metrics().await.total(ATTEMPTS, &[("code", "delivered")])
 }
@@ -108,13 +117,14 @@ async fn both_replicas_sign_by_the_table_and_see_a_rotation_within_five_seconds(
     }
 
     put(&config, "tenant:alpha/1", &second, &["--not-before", "2020-01-01T00:00:00Z"]).await;
-    let rotated = Instant::now();
+    let (rotated, rotated_at) = (Instant::now(), SystemTime::now());
     let mut both = [f64::INFINITY; 2];
-    let late = |request: &&Received| request.at >= rotated + VISIBLE_WITHIN;
+    let late = |request: &&Received| created(request) > rotated_at + VISIBLE_WITHIN;
     loop {
         ticks.tick().await;
         insert(&world, "tenant:alpha/1").await;
-        if rotated.elapsed() < VISIBLE_WITHIN {
+        // One second more, since signatures name whole seconds.
+        if rotated.elapsed() < VISIBLE_WITHIN + Duration::from_secs(1) {
             continue;
         }
         for (nth, replica) in replicas.iter().enumerate() {
@@ -189,16 +199,50 @@ async fn what_was_read_serves_while_the_table_cannot_be_read_and_nothing_else_do
     is(&world, &lacking, "pending", Some("signing_unavailable")).await;
     daemon.line(0, &["signing scopes cannot be read"]).await;
     assert!(daemon.get("/readyz").await.is_ok_and(|(status, _)| status == 200), "the others go on");
+    // A reload takes over what was read.
+    let from = daemon.lines().len();
+    daemon.signal(Signal::SIGHUP);
+    daemon.line(from, &["reloaded"]).await;
+    let after = insert(&world, "alpha").await;
+    is(&world, &after, "delivered", None).await;
 
     world.database.execute(&format!("ALTER TABLE {away} RENAME TO {here}"), &[]).await;
     is(&world, &lacking, "delivered", None).await;
     daemon.line(0, &["signing scopes can be read again"]).await;
     let received = world.receiver.received();
-    assert_eq!(received.len(), 4);
+    assert_eq!(received.len(), 5);
     for request in &received {
         let of_beta = request.json()["task_id"] == lacking;
         assert_signed(request, if of_beta { &beta } else { &alpha });
     }
+}
+
+#[tokio::test]
+async fn a_table_that_is_locked_holds_up_no_row_whose_key_was_read() {
+    let world = World::new().await;
+    let config = by_table(&world);
+    put(&config, "alpha", &SigningKey::ed25519("alpha-1"), &[]).await;
+    let daemon = Daemon::start(&config).await;
+    insert(&world, "alpha").await;
+    world.all_are("delivered").await;
+    let other = Listener::connect(&world.database.url).await;
+    let lock = format!("BEGIN; LOCK TABLE {TABLE}_scopes IN ACCESS EXCLUSIVE MODE");
+    other.client.batch_execute(&lock).await.expect("nobody else locks it");
+    daemon.line(0, &["the clocks agree"]).await;
+    let read = async || daemon.metrics().await.total(STATEMENTS, &[("statement", "scopes/read_scopes")]);
+    let before = read().await;
+    let mut rows = Vec::new();
+    // Until somebody has asked in vain: what was read had grown old by then.
+    while read().await == before {
+        rows.push(insert(&world, "alpha").await);
+        let row = rows.last().expect("one was pushed");
+        is(&world, row, "delivered", None).await;
+    }
+    for row in &rows {
+        assert_eq!(world.database.row(row).await.attempt_count, 1, "an attempt was spent on waiting");
+    }
+    other.client.batch_execute("ROLLBACK").await.expect("it unlocks");
+    daemon.line(0, &["signing scopes cannot be read"]).await;
 }
 
 #[tokio::test]
@@ -239,6 +283,10 @@ async fn what_somebody_changed_in_the_table_signs_nothing_until_it_is_mended() {
     }
     assert_eq!(world.receiver.received().len(), 1);
     daemon.line(0, &["a signing scope cannot be used", "swapped", "no held key opens"]).await;
+    for key in &keys {
+        let private = key.private_jwk()["d"].as_str().expect("it is private").to_owned();
+        assert!(!daemon.text().contains(&private) && !daemon.text().contains(&key.pem()[40..70]), "a key in the log");
+    }
 
     world.database.execute(&format!("TRUNCATE {held}"), &[]).await;
     world.database.execute(&format!("INSERT INTO {held} SELECT * FROM before"), &[]).await;
