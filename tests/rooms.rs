@@ -91,7 +91,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("settle", &["claim", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
-    ("signer", &["certificate", "hex", "secret", "signature"]),
+    ("signer", &["certificate", "envelope", "hex", "secret", "signature", "store"]),
     ("store", &["envelope", "secret"]),
     ("telemetry", &["config", "store"]),
     ("verdict", &[]),

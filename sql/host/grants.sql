@@ -59,6 +59,9 @@ begin
               update (webhook_registration, webhook_registration_nonce) on decisioning_tasks to outboxd_daemon;
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
+        -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
+        execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
+        execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
     end if;
 
     for signature, name, definer in

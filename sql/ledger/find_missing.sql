@@ -39,7 +39,10 @@ with wanted(version, kind, relation, name) as (
            (8, 'table', 'adcp_webhook_inbox_nonces', null),
            (8, 'index', 'adcp_webhook_inbox_nonces', 'adcp_webhook_inbox_nonces_expires_idx'),
            (9, 'table', $1 || '_replicas', null),
-           (9, 'table', $1 || '_keys', null)
+           (9, 'table', $1 || '_keys', null),
+           (10, 'table', $1 || '_scopes', null),
+           (10, 'table', $1 || '_scope_keys', null),
+           (10, 'index', $1 || '_scope_keys', $1 || '_scope_keys_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

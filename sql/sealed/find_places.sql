@@ -11,7 +11,13 @@ with places (place, relation, read, written) as (
             array['id', 'account_id', 'task_id', 'task_type', 'terminal_status', 'url', 'operation_id', 'idempotency_key',
                   'signing_scope_id', 'encrypted_body', 'envelope_nonce', 'state', 'available_at', 'lease_token',
                   'lease_expires_at', 'created_at'],
-            array['encrypted_body', 'envelope_nonce'])
+            array['encrypted_body', 'envelope_nonce']),
+           ('signing_keys', $1 || '_scope_keys',
+            array['scope', 'key_id', 'sealed', 'nonce', 'created_at'],
+            array['sealed', 'nonce']),
+           ('client_certificates', $1 || '_scopes',
+            array['scope', 'client', 'client_nonce', 'created_at'],
+            array['client', 'client_nonce'])
 )
 select p.place,
        count(a.attname) = cardinality(p.read) as present,

@@ -8,7 +8,7 @@ use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 
-use super::{CertificateFault, certified};
+use super::{CertificateFault, certified, earliest_expiry};
 
 /// A certificate chain and its private key.
 pub(crate) struct ClientIdentity {
@@ -35,6 +35,11 @@ impl ClientIdentity {
 
     pub(crate) fn id(&self) -> IdentityId {
         self.id
+    }
+
+    /// When the first certificate of the chain expires, in Unix seconds.
+    pub(crate) fn expires(&self) -> Option<u64> {
+        earliest_expiry(&self.certified.cert)
     }
 }
 

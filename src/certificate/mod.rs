@@ -4,11 +4,13 @@
 mod expiry;
 mod identity;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 pub(crate) use expiry::earliest_expiry;
 pub(crate) use identity::{ClientIdentity, IdentityId};
@@ -55,6 +57,36 @@ pub(crate) fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, 
         // A leaf that does not parse, or whose key cannot be compared.
         Err(_) => Err(CertificateFault::Unusable),
     }
+}
+
+/// The chain and the key of two files, or of one twice, as one PEM text with nothing else in it.
+pub(crate) fn bundle(certificate: &[u8], key: &[u8]) -> Result<Zeroizing<Vec<u8>>, CertificateFault> {
+    let chain = chain(certificate)?;
+    let mut private = PrivateKeyDer::from_pem_slice(key).map_err(|_| CertificateFault::NoKey)?;
+    let kind = match &private {
+        PrivateKeyDer::Pkcs8(_) => "PRIVATE KEY",
+        PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+        PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+        _ => return Err(CertificateFault::Unusable),
+    };
+    let bytes = private.secret_der().len() + chain.iter().map(|certificate| certificate.len()).sum::<usize>();
+    // Base64, line ends and marks take less than this: the text never grows, so that no copy of the key stays behind.
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes + 128 * (chain.len() + 1)));
+    for certificate in &chain {
+        block("CERTIFICATE", certificate, &mut text);
+    }
+    block(kind, private.secret_der(), &mut text);
+    private.zeroize();
+    Ok(Zeroizing::new(std::mem::take(&mut *text).into_bytes()))
+}
+
+fn block(kind: &str, der: &[u8], text: &mut String) {
+    text.extend(["-----BEGIN ", kind, "-----\n"]);
+    for line in der.chunks(48) {
+        STANDARD.encode_string(line, text);
+        text.push('\n');
+    }
+    text.extend(["-----END ", kind, "-----\n"]);
 }
 
 #[cfg(test)]

@@ -50,6 +50,23 @@ fn what_does_not_belong_together_is_refused_and_says_which_file_it_is() {
 }
 
 #[test]
+fn a_bundle_holds_what_belongs_together_and_no_more() {
+    let (one, other) = (made(Some(2030)), made(Some(2031)));
+    let both = format!("{}{}{}", one.key.serialize_pem(), one.certificate.pem(), other.certificate.pem());
+    let bundled = bundle(both.as_bytes(), both.as_bytes()).unwrap();
+    let from = ClientIdentity::from_pem(&bundled, &bundled).unwrap();
+    assert!(from.id() == ClientIdentity::from_pem(both.as_bytes(), both.as_bytes()).unwrap().id());
+    // A certificate file with a key of another in it, and a key file with another's certificate.
+    let certificates = format!("{}{}", other.key.serialize_pem(), one.certificate.pem());
+    let keys = format!("{}{}", other.certificate.pem(), one.key.serialize_pem());
+    let bundled = bundle(certificates.as_bytes(), keys.as_bytes()).unwrap();
+    let from = ClientIdentity::from_pem(&bundled, &bundled).unwrap();
+    assert!(from.id() == ClientIdentity::from_pem(one.certificate.pem().as_bytes(), keys.as_bytes()).unwrap().id());
+    assert_eq!(bundle(b"", keys.as_bytes()).map(drop), Err(CertificateFault::NoCertificate));
+    assert_eq!(bundle(certificates.as_bytes(), b"").map(drop), Err(CertificateFault::NoKey));
+}
+
+#[test]
 fn the_earliest_expiry_counts_and_some_certificates_have_none() {
     let (soon, late, never) = (made(Some(2027)), made(Some(2060)), made(None));
     let of = |made: &[&Made]| {

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::daemon::skew;
-use crate::deliver::{client_identity, dated, egress, keyring, provider, resolver, sealing_token};
+use crate::deliver::{client_identity, dated, egress, keyring, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
 use crate::store::{Finding, Severity, Store};
-use crate::telemetry::expiry::{Expiring, WARN_DAYS};
+use crate::telemetry::expiry::{Dated, Expiring, WARN_DAYS};
 
 /// How long name servers have to show that they live.
 const NAME_SERVERS: Duration = Duration::from_secs(4);
@@ -32,6 +32,18 @@ impl Findings {
 
     fn warn(&mut self, what: &str, detail: impl std::fmt::Display) {
         println!("warn  {what:<12} {detail}");
+    }
+
+    fn expires(&mut self, one: &Dated, now: SystemTime) {
+        let name = &one.name;
+        match (one.days_left(now), one.day()) {
+            (Some(..0), Some(day)) => self.warn("expiry", format!("{name}: expired on {day}; replace it")),
+            (Some(days @ 0..WARN_DAYS), Some(day)) => {
+                self.warn("expiry", format!("{name}: {days} days left, until {day}; replace it"));
+            }
+            (Some(days), Some(day)) => self.ok("expiry", format!("{name}: {days} days left, until {day}")),
+            _ => self.ok("expiry", format!("{name}: never")),
+        }
     }
 
     fn fail(&mut self, what: &str, failure: Failure) {
@@ -64,16 +76,22 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
 }
 
 async fn keys(config: &Config, findings: &mut Findings) {
-    match keyring(config) {
+    let keyring = match keyring(config) {
         Ok(keyring) => {
             let held: Vec<String> = keyring.newest_first().iter().map(EnvelopeKey::fingerprint).collect();
             findings.ok("envelope", format!("{} key(s) held, newest first: {}", keyring.len(), held.join(" ")));
+            Some(Arc::new(keyring))
         }
-        Err(error) => findings.fail("envelope", error.into()),
-    }
-    match provider(config, &Arc::default()) {
-        Ok(provider) => signing::judge(config, &provider, findings).await,
-        Err(error) => findings.fail("signing", error.into()),
+        Err(error) => {
+            findings.fail("envelope", error.into());
+            None
+        }
+    };
+    if let Some(keyring) = keyring {
+        match super::open_store(config) {
+            Ok(store) => signing::judge(config, &keyring, Arc::new(store), findings).await,
+            Err(failure) => findings.fail("database", failure),
+        }
     }
     match (&config.settings.sealing.listen, sealing_token(config)) {
         (_, Err(error)) => findings.fail("sealing", error.into()),
@@ -106,15 +124,7 @@ fn expiry(config: &Config, findings: &mut Findings) {
     let kinds =
         [Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa, Expiring::ReceiveCertificate];
     for one in kinds.into_iter().flat_map(|kind| dated(kind, config)) {
-        let (Some(days), Some(day)) = (one.days_left(now), one.day()) else {
-            findings.ok("expiry", format!("{}: never", one.name));
-            continue;
-        };
-        match days {
-            ..0 => findings.warn("expiry", format!("{}: expired on {day}; replace it", one.name)),
-            0..WARN_DAYS => findings.warn("expiry", format!("{}: {days} days left, until {day}; replace it", one.name)),
-            _ => findings.ok("expiry", format!("{}: {days} days left, until {day}", one.name)),
-        }
+        findings.expires(&one, now);
     }
 }
 

@@ -47,7 +47,7 @@ struct Found {
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let ring = keyring(config)?;
+    let ring = Arc::new(keyring(config)?);
     let fingerprints = ring.fingerprints();
     let asked = match &args.may_drop {
         None => None,
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         })?),
     };
     block_on(async {
-        let store = open_store(config)?;
+        let store = Arc::new(open_store(config)?);
         let replicas = store.list_replicas().await?;
         let mut display = Display::new();
         let counts = census(&store, &ring, Pace::new(None), |rows| display.say(|| format!("{rows} looked at"))).await?;
@@ -69,7 +69,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             Some(key) => objections(&store, &ring, key, &counts, replicas.as_deref(), args.quiet).await?,
         };
         // A host may keep the signing key where this command is not run.
-        let kids = provider(config, &Arc::default()).map(|provider| standings(&provider)).unwrap_or_default();
+        let kids =
+            provider(config, &Arc::default(), &ring, &store).map(|provider| standings(&provider)).unwrap_or_default();
         let found = Found { fingerprints, counts, replicas, kids };
         let verdict = asked.map(|key| (found.fingerprints[key].as_str(), against.as_slice()));
         print(&if args.json { in_json(&found, verdict) } else { in_words(&found, verdict) })?;

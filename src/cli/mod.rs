@@ -13,6 +13,7 @@ mod open;
 mod receive;
 mod rekey;
 mod run;
+mod scope;
 mod seal;
 mod verify;
 
@@ -89,6 +90,8 @@ enum Command {
     Keys(keys::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
+    /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
+    Scope(scope::Args),
     /// Print the default configuration: every key, its unit, its default and what it is for.
     Config,
     /// Print every outcome code: what happens to the row, who can mend it, and what it means.
@@ -130,6 +133,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
+        Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {
             print!("{}", crate::config::DEFAULTS);
             Ok(())

@@ -90,9 +90,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 
 /// The command may run where only the envelope key is; then nothing is known of how rows will be signed.
 fn scopes(signing: &Signing) -> ScopeRule {
-    match (signing.key_file.as_os_str().is_empty(), signing.scopes_dir.as_os_str().is_empty()) {
-        (_, false) if signing.default_scope.is_empty() => ScopeRule::Must,
-        (false, true) => ScopeRule::Never,
+    let fixed = !signing.key_file.as_os_str().is_empty() || !signing.keys.is_empty();
+    match (fixed, signing.is_by_scope()) {
+        (_, true) if signing.default_scope().is_none() => ScopeRule::Must,
+        (true, false) => ScopeRule::Never,
         _ => ScopeRule::May,
     }
 }

@@ -195,6 +195,17 @@ fn sealing(sealing: &Sealing) -> Result<(), ConfigError> {
     }
 }
 
+impl Signing {
+    /// Whether rows are signed by the scopes that they name.
+    pub(crate) fn is_by_scope(&self) -> bool {
+        self.scopes_table || set(&self.scopes_dir).is_some()
+    }
+
+    pub(crate) fn default_scope(&self) -> Option<String> {
+        Some(self.default_scope.clone()).filter(|scope| !scope.is_empty())
+    }
+}
+
 impl Egress {
     /// The client certificate and its key, or neither.
     pub(crate) fn client_files(&self) -> Option<(&Path, &Path)> {
@@ -223,16 +234,17 @@ fn signing(signing: &Signing) -> Result<(), ConfigError> {
         ("signing.key_file", set(&signing.key_file).is_some()),
         ("signing.keys", !signing.keys.is_empty()),
         ("signing.scopes_dir", set(&signing.scopes_dir).is_some()),
+        ("signing.scopes_table", signing.scopes_table),
     ];
     let mut used = sources.iter().filter(|(_, used)| *used).map(|(key, _)| *key);
     if let (Some(first), Some(second)) = (used.next(), used.next()) {
         return refuse(first, format!("is set together with {second}"), "exactly one of the two");
     }
-    if set(&signing.scopes_dir).is_none() && !signing.default_scope.is_empty() {
+    if !signing.is_by_scope() && !signing.default_scope.is_empty() {
         return refuse(
             "signing.default_scope",
-            "is set without signing.scopes_dir",
-            "empty, or a scope beside scopes_dir",
+            "is set without signing.scopes_dir and without signing.scopes_table",
+            "empty, or a scope beside one of them",
         );
     }
     for (key, is_set) in [

@@ -68,6 +68,7 @@ pub(crate) struct Signing {
     pub(crate) keys: Vec<SigningKeyFile>,
     pub(crate) algorithms: Vec<String>,
     pub(crate) scopes_dir: PathBuf,
+    pub(crate) scopes_table: bool,
     pub(crate) default_scope: String,
 }
 

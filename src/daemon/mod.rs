@@ -1,6 +1,7 @@
 //! The composition root: builds the parts, starts the loops, answers signals, drains. Decides nothing about a row.
 
 mod census;
+mod expiry;
 mod loops;
 mod outage;
 mod presence;
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -22,11 +24,11 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::settle;
-use crate::store::{Finding, OpenError, Severity, Store};
+use crate::store::{Finding, Kind, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
@@ -96,9 +98,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settings = &config.settings;
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let mut reloader = Reloader::start(sources).await?;
-    let snapshot = reloader.snapshot();
     let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
+    let mut reloader = Reloader::start(sources, store.clone()).await?;
+    let snapshot = reloader.snapshot();
 
     let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
     let watched = [Condition::Database, Condition::Schema, Condition::Clock];
@@ -106,6 +108,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let outage = Arc::new(Outage::new(health.clone()));
     open_admin(settings.admin.listen, &health, recorder).await?;
     refuse_wrong_schema(&store, &health, &outage).await?;
+    if settings.signing.scopes_table {
+        refuse_missing_scopes(&store).await?;
+    }
     let presence = Arc::new(Presence::new(store.clone(), snapshot.clone()));
     // A database that is not there yet would only make the start wait; the probe says it then.
     if !health.has(Condition::Database) {
@@ -135,15 +140,14 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
-    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
-    tokio::spawn(loops::watchdog(health.clone()));
+    look_on(&store, &snapshot, &health);
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
     // A reload that is under way when the end is asked for is dropped: what it was for is over.
     tokio::select! {
         () = signals.stop() => {}
-        () = reloader.attend(&mut hangup, &store, &presence, &health) => {}
+        () = reloader.attend(&mut hangup, &presence, &health) => {}
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
@@ -161,6 +165,13 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     reloader.stop().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Whatever only looks: deliveries go on without it.
+fn look_on(store: &Arc<Store>, snapshot: &Arc<ArcSwap<Snapshot>>, health: &Arc<Health>) {
+    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
+    tokio::spawn(loops::watchdog(health.clone()));
+    tokio::spawn(expiry::watch(snapshot.clone()));
 }
 
 fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {
@@ -215,6 +226,16 @@ async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) ->
             outage.failed("start", &error);
             Ok(())
         }
+    }
+}
+
+/// Scopes that cannot be read because nobody made their table, or may not be, would make every row wait.
+async fn refuse_missing_scopes(store: &Store) -> Result<(), DaemonError> {
+    match store.read_scopes(&[]).await {
+        Err(error) if matches!(error.kind, Kind::Schema { .. } | Kind::Permission) => {
+            Err(DaemonError::Schema(format!("signing.scopes_table: {error}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) struct Reloader {
     sources: Sources,
     snapshot: Arc<ArcSwap<Snapshot>>,
     known: Arc<KnownKids>,
+    store: Arc<Store>,
     watch: Watch,
     publisher: Publisher,
     /// Why the last try failed, and when the next is due.
@@ -40,18 +41,18 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Loads the first snapshot, without which nothing begins, and publishes its keys.
-    pub(super) async fn start(sources: Sources) -> Result<Reloader, DaemonError> {
+    pub(super) async fn start(sources: Sources, store: Arc<Store>) -> Result<Reloader, DaemonError> {
         let mut watch = Watch::default();
         // Each before it is read: what changes from then on is read again.
         watch.follow(sources.file.clone());
         let config = Config::load(&sources)?;
         watch.follow(files(&sources, &config));
         let known = Arc::default();
-        let snapshot = Snapshot::load(&config, &known)?;
+        let snapshot = Snapshot::load(&config, &known, &store)?;
         snapshot.adopt(&known);
         let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
         let publisher = Publisher::new(snapshot.clone());
-        let mut reloader = Reloader { sources, snapshot, known, watch, publisher, failed: None };
+        let mut reloader = Reloader { sources, snapshot, known, store, watch, publisher, failed: None };
         let bound = reloader.bind(&config).await?;
         reloader.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
         Ok(reloader)
@@ -62,19 +63,19 @@ impl Reloader {
     }
 
     /// Reloads whenever it is asked to or a file has changed, and has no end of its own.
-    pub(super) async fn attend(&mut self, asking: &mut Signal, store: &Store, presence: &Presence, health: &Health) {
+    pub(super) async fn attend(&mut self, asking: &mut Signal, presence: &Presence, health: &Health) {
         loop {
             tokio::select! {
-                _ = asking.recv() => self.asked(store, presence).await,
-                () = tokio::time::sleep(LOOK_EVERY) => self.look(store, presence, health).await,
+                _ = asking.recv() => self.asked(presence).await,
+                () = tokio::time::sleep(LOOK_EVERY) => self.look(presence, health).await,
             }
         }
     }
 
     /// Looks at the files, and at what time alone changes.
-    async fn look(&mut self, store: &Store, presence: &Presence, health: &Health) {
+    async fn look(&mut self, presence: &Presence, health: &Health) {
         if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
-            self.reload(store, presence).await;
+            self.reload(presence).await;
         }
         let snapshot = self.snapshot.load();
         if snapshot.provider.fixed().is_some_and(|keys| keys.signing_at(SystemTime::now()).is_none()) {
@@ -83,21 +84,22 @@ impl Reloader {
     }
 
     /// A signal asked: it is told of every failure, known ones too.
-    async fn asked(&mut self, store: &Store, presence: &Presence) {
+    async fn asked(&mut self, presence: &Presence) {
         self.watch.changed();
         self.failed = None;
-        self.reload(store, presence).await;
+        self.reload(presence).await;
     }
 
-    async fn reload(&mut self, store: &Store, presence: &Presence) {
+    async fn reload(&mut self, presence: &Presence) {
         // systemd asks for both in one message, and ends the service if the time is missing.
         if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
             notify(&[sd_notify::NotifyState::Reloading, now]);
         }
         let began = Instant::now();
-        match self.load(store).await {
+        match self.load().await {
             Ok((config, new, bound)) => {
                 new.adopt(&self.known);
+                new.provider.inherit(&self.snapshot.load().provider);
                 self.snapshot.store(Arc::new(new));
                 self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
                 presence.announce().await;
@@ -111,12 +113,12 @@ impl Reloader {
     }
 
     /// Everything that can fail, before anything is changed.
-    async fn load(&mut self, store: &Store) -> Result<(Config, Snapshot, Option<Listener>), DaemonError> {
+    async fn load(&mut self) -> Result<(Config, Snapshot, Option<Listener>), DaemonError> {
         let config = Config::load(&self.sources)?;
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
-        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, store).await?;
-        let snapshot = Snapshot::load(&config, &self.known)?;
+        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, &self.store).await?;
+        let snapshot = Snapshot::load(&config, &self.known, &self.store)?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }

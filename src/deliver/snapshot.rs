@@ -14,12 +14,13 @@ use crate::envelope::{EnvelopeKey, Keyring, OpenRules};
 use crate::post::{Client, PoolLimits};
 use crate::secret::{Secret, passphrase};
 use crate::signature::{Algorithm, Algorithms, KeyError, SigningKey};
-use crate::signer::{KnownKids, Provider, ScopeDirectory, SigningKeys, TimedKey, Window};
+use crate::signer::{KnownKids, Provider, ScopeDirectory, ScopeTable, SigningKeys, TimedKey, Window};
+use crate::store::Store;
 use crate::telemetry::expiry::{Dated, Expiring, report};
 use crate::telemetry::metrics;
 
 pub(crate) struct Snapshot {
-    pub(crate) keyring: Keyring,
+    pub(crate) keyring: Arc<Keyring>,
     pub(crate) open_rules: OpenRules,
     pub(crate) provider: Provider,
     pub(crate) url_rules: UrlRules,
@@ -47,8 +48,9 @@ pub(crate) enum SnapshotError {
 
 impl Snapshot {
     /// `known` are the key ids that were met so far; those of a snapshot that is taken up are added by [`adopt`](Self::adopt).
-    pub(crate) fn load(config: &Config, known: &Arc<KnownKids>) -> Result<Snapshot, SnapshotError> {
-        let (keyring, provider) = (keyring(config)?, provider(config, known)?);
+    pub(crate) fn load(config: &Config, known: &Arc<KnownKids>, store: &Arc<Store>) -> Result<Snapshot, SnapshotError> {
+        let keyring = Arc::new(keyring(config)?);
+        let provider = provider(config, known, &keyring, store)?;
         let egress = egress(config)?;
         metrics::egress_allowed(config.settings.egress.allow.len());
         if !config.settings.egress.allow.is_empty() {
@@ -66,8 +68,12 @@ impl Snapshot {
             identity: client_identity(&config.settings.egress)?,
             sealing_token: sealing_token(config)?,
         };
-        report_expiry(&[Expiring::TrustAnchor, Expiring::ClientCertificate, Expiring::DatabaseCa], config);
-        report(Expiring::SigningKey, &signing_end(&snapshot.provider, SystemTime::now()));
+        report_expiry(&[Expiring::TrustAnchor, Expiring::DatabaseCa], config);
+        // What is in the table is asked for afterwards, and told of together with the rest.
+        if !matches!(snapshot.provider, Provider::Table(_)) {
+            report_expiry(&[Expiring::ClientCertificate], config);
+            report(Expiring::SigningKey, &signing_end(&snapshot.provider, SystemTime::now()));
+        }
         Ok(snapshot)
     }
 
@@ -121,8 +127,13 @@ pub(crate) fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotE
     Ok(Some(Secret::new(token.to_vec())))
 }
 
-/// Where signing keys come from: files, or a directory by scope.
-pub(crate) fn provider(config: &Config, known: &Arc<KnownKids>) -> Result<Provider, SnapshotError> {
+/// Where signing keys come from: files, or by scope a directory or the table.
+pub(crate) fn provider(
+    config: &Config,
+    known: &Arc<KnownKids>,
+    keyring: &Arc<Keyring>,
+    store: &Arc<Store>,
+) -> Result<Provider, SnapshotError> {
     let signing = &config.settings.signing;
     let advertised = signing
         .algorithms
@@ -138,9 +149,12 @@ pub(crate) fn provider(config: &Config, known: &Arc<KnownKids>) -> Result<Provid
             let problem = "is not a directory that can be entered".into();
             return Err(SnapshotError::File { key: "signing.scopes_dir", path: signing.scopes_dir.clone(), problem });
         }
-        let default_scope = Some(signing.default_scope.clone()).filter(|scope| !scope.is_empty());
-        let directory = ScopeDirectory::new(signing.scopes_dir.clone(), default_scope, known.clone());
+        let directory = ScopeDirectory::new(signing.scopes_dir.clone(), signing.default_scope(), known.clone());
         return Ok(Provider::Scopes(directory));
+    }
+    if signing.scopes_table {
+        let table = ScopeTable::new(store.clone(), keyring.clone(), signing.default_scope(), known.clone());
+        return Ok(Provider::Table(table));
     }
     let keys = fixed_keys(signing, advertised)?;
     if let Some(kid) = known.changed(None, &keys) {
@@ -169,7 +183,7 @@ fn fixed_keys(signing: &Signing, advertised: Algorithms) -> Result<SigningKeys, 
     }
     if signing.keys.is_empty() {
         let problem = "no signing key is set; name a private key file (make one: outboxd keygen ed25519), or set \
-                       signing.keys or signing.scopes_dir";
+                       signing.keys, signing.scopes_dir or signing.scopes_table";
         return Err(setting("signing.key_file", problem.into()));
     }
     let mut keys = Vec::new();

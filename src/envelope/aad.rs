@@ -31,7 +31,7 @@ impl<'a> From<&'a Row> for Binding<'a> {
     }
 }
 
-/// Associated data, ready for the cipher. Only the two forms of the contract can be made.
+/// Associated data, ready for the cipher. Only the forms that something is sealed to can be made.
 pub(crate) struct Aad(Vec<u8>);
 
 impl Aad {
@@ -45,6 +45,16 @@ impl Aad {
 
     pub(crate) fn registration(account_id: &str, task_id: &str, task_type: &str) -> Self {
         Aad(json_array(&["task-webhook-registration-v1", account_id, task_id, task_type]))
+    }
+
+    /// Of a signing key in the table of scopes.
+    pub(crate) fn signing_key(scope: &str, key_id: &str) -> Self {
+        Aad(json_array(&["signing-scope-v1", scope, key_id]))
+    }
+
+    /// Of the client certificate and its key that a scope has there.
+    pub(crate) fn client_certificate(scope: &str) -> Self {
+        Aad(json_array(&["signing-scope-client-v1", scope]))
     }
 
     #[cfg(test)]

@@ -6,6 +6,7 @@ mod body;
 mod compose;
 mod draft;
 mod error;
+mod held;
 mod inspect;
 pub(crate) mod json;
 mod key;
@@ -24,6 +25,7 @@ pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_regis
 #[cfg(any(test, fuzzing))]
 pub(crate) use error::EnvelopeFault;
 pub(crate) use error::{JsonFault, OpenError};
+pub(crate) use held::{open_held, seal_held};
 pub(crate) use inspect::{Form, Hint, inspect_delivery, inspect_registration};
 pub(crate) use key::{EnvelopeKey, Keyring};
 pub(crate) use legacy::Authentication;

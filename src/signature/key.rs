@@ -98,25 +98,10 @@ impl SigningKey {
     }
 
     fn from_block(block: &Block, kid: &str, passphrase: Option<&[u8]>) -> Result<Self, KeyError> {
-        let opened;
-        let raw = match (block, passphrase) {
-            (Block::Pkcs8(der), None) => der::pkcs8(der)?,
-            (Block::Sec1(der), None) => der::sec1(der)?,
-            (Block::Pkcs8(_) | Block::Sec1(_), Some(_)) => return Err(KeyError::NotEncrypted),
-            (Block::EncryptedPkcs8(_), None) => return Err(KeyError::Encrypted),
-            (Block::EncryptedPkcs8(der), Some(passphrase)) => {
-                opened = encrypted::open(der, passphrase)?;
-                // One wrong passphrase in 256 leaves bytes that look padded; they are still no key.
-                der::pkcs8(&opened).map_err(|error| match error {
-                    KeyError::Der => KeyError::Passphrase,
-                    other => other,
-                })?
-            }
-        };
-        let pair = match raw {
-            RawKey::Ed25519 { seed } => ed25519(seed, None)?,
-            RawKey::P256 { scalar, point } => p256(scalar, point)?,
-        };
+        let pair = with_raw(block, passphrase, |raw| match raw {
+            RawKey::Ed25519 { seed } => ed25519(seed, None),
+            RawKey::P256 { scalar, point } => p256(scalar, point),
+        })?;
         SigningKey::new(kid.to_owned(), Purpose::WebhookSigning, pair)
     }
 
@@ -226,6 +211,28 @@ impl std::fmt::Debug for SigningKey {
             .field("kid", &self.kid)
             .field("algorithm", &self.algorithm())
             .finish_non_exhaustive()
+    }
+}
+
+/// Hands the bare key of a PEM block over. They are wiped when that has ended.
+pub(super) fn with_raw<T>(
+    block: &Block,
+    passphrase: Option<&[u8]>,
+    take: impl FnOnce(RawKey<'_>) -> Result<T, KeyError>,
+) -> Result<T, KeyError> {
+    match (block, passphrase) {
+        (Block::Pkcs8(der), None) => take(der::pkcs8(der)?),
+        (Block::Sec1(der), None) => take(der::sec1(der)?),
+        (Block::Pkcs8(_) | Block::Sec1(_), Some(_)) => Err(KeyError::NotEncrypted),
+        (Block::EncryptedPkcs8(_), None) => Err(KeyError::Encrypted),
+        (Block::EncryptedPkcs8(der), Some(passphrase)) => {
+            let opened = encrypted::open(der, passphrase)?;
+            // One wrong passphrase in 256 leaves bytes that look padded; they are still no key.
+            take(der::pkcs8(&opened).map_err(|error| match error {
+                KeyError::Der => KeyError::Passphrase,
+                other => other,
+            })?)
+        }
     }
 }
 

@@ -96,6 +96,12 @@ pub(crate) enum ScopeFault {
     ClientKey(CertificateFault),
     #[error("the read was abandoned")]
     Abandoned,
+    #[error("the table of signing scopes cannot be read")]
+    Unread,
+    #[error("no held key opens what the table has sealed, or it was changed")]
+    Unopenable,
+    #[error("a row of the table says what its sealed key does not, or what no row may say")]
+    StoredMalformed,
 }
 
 #[derive(Deserialize)]

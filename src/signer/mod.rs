@@ -7,6 +7,7 @@ mod keys;
 mod known;
 mod scope;
 mod source;
+mod table;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,9 +19,10 @@ pub(crate) use directory::{ScopeDirectory, ScopeFault};
 pub(crate) use identity::client_certificates;
 #[cfg(test)]
 pub(crate) use keys::PUBLISHED_AFTER;
-pub(crate) use keys::{SigningKeys, TimedKey, Window};
+pub(crate) use keys::{SigningKeys, Standing, TimedKey, Window, parse_moment};
 pub(crate) use known::KnownKids;
 pub(crate) use scope::is_scope;
+pub(crate) use table::{ScopeTable, moment, open_key};
 
 /// Who a row is signed by at this moment, and who that is to a receiver that asks for a certificate.
 #[derive(Debug, Clone)]
@@ -37,6 +39,7 @@ pub(crate) enum Provider {
         advertised: Algorithms,
     },
     Scopes(ScopeDirectory),
+    Table(ScopeTable),
 }
 
 /// Why there is no key for a row.
@@ -65,16 +68,18 @@ pub(crate) enum ResolveError {
 pub(crate) struct Roster {
     /// The fixed keys have no scope.
     pub(crate) signers: Vec<(Option<String>, SigningKeys)>,
-    /// By the file or row that is at fault.
+    /// By the file or scope that is at fault.
     pub(crate) faults: Vec<(String, ResolveError)>,
+    /// Client certificates that lie in no file, by their scopes, and when each expires.
+    pub(crate) certificates: Vec<(String, Option<u64>)>,
 }
 
 impl Roster {
     /// Whether what is at fault may be this scope's: then it is not known that it has no keys.
     pub(crate) fn is_in_doubt(&self, scope: &str) -> bool {
         let file = scope::file_name(scope);
-        let anybody = ResolveError::Unavailable(ScopeFault::NoDirectory);
-        self.faults.iter().any(|(name, fault)| *name == file || *fault == anybody)
+        let anybody = [ScopeFault::NoDirectory, ScopeFault::Unread].map(ResolveError::Unavailable);
+        self.faults.iter().any(|(name, fault)| *name == file || *name == scope || anybody.contains(fault))
     }
 }
 
@@ -85,7 +90,7 @@ impl Provider {
             Provider::Fixed { keys, .. } => {
                 keys.newest_first().iter().map(|timed| timed.key.kid().to_owned()).collect()
             }
-            Provider::Scopes(_) => Vec::new(),
+            Provider::Scopes(_) | Provider::Table(_) => Vec::new(),
         }
     }
 
@@ -98,6 +103,7 @@ impl Provider {
                 (Signer { key: Arc::clone(key), identity: None }, *advertised)
             }
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
+            (Provider::Table(table), scope) => table.resolve(scope).await?,
         };
         match advertised.contains(signer.key.algorithm()) {
             true => Ok(signer),
@@ -109,15 +115,23 @@ impl Provider {
     pub(crate) fn fixed(&self) -> Option<&SigningKeys> {
         match self {
             Provider::Fixed { keys, .. } => Some(keys),
-            Provider::Scopes(_) => None,
+            Provider::Scopes(_) | Provider::Table(_) => None,
+        }
+    }
+
+    /// Takes over what an earlier one has read, where that goes on to serve.
+    pub(crate) fn inherit(&self, earlier: &Provider) {
+        if let (Provider::Table(table), Provider::Table(earlier)) = (self, earlier) {
+            table.inherit(earlier);
         }
     }
 
     /// Everybody whom we sign for now.
     pub(crate) async fn roster(&self) -> Roster {
         match self {
-            Provider::Fixed { keys, .. } => Roster { signers: vec![(None, keys.clone())], faults: Vec::new() },
+            Provider::Fixed { keys, .. } => Roster { signers: vec![(None, keys.clone())], ..Roster::default() },
             Provider::Scopes(directory) => directory.roster().await,
+            Provider::Table(table) => table.roster().await,
         }
     }
 
@@ -126,6 +140,7 @@ impl Provider {
         match self {
             Provider::Fixed { .. } => std::future::pending().await,
             Provider::Scopes(directory) => directory.news().await,
+            Provider::Table(table) => table.news().await,
         }
     }
 }

@@ -14,6 +14,7 @@ mod listen;
 mod migrate;
 mod preflight;
 mod replicas;
+mod scopes;
 mod sealed;
 mod settle;
 mod statement;
@@ -40,6 +41,7 @@ pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatu
 pub(crate) use migrate::{Step, printed};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use replicas::{NewReplica, Replica};
+pub(crate) use scopes::{ChangedScope, ClientDraft, KeyDraft, Retired, ScopeDraft, StoredKey, StoredScope};
 pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use statement::{Observation, Observer};

@@ -25,7 +25,7 @@ impl Place {
     /// The list that decides what a new key reaches and an old one is needed for: what is missing here is lost when a key
     /// is dropped. Registrations move into the outbox when their tasks end, so they come first: whatever a walk through
     /// the one did not meet any more, it meets in the other.
-    pub(crate) const ALL: [Place; 2] = [
+    pub(crate) const ALL: [Place; 4] = [
         Place {
             name: "registrations",
             stride: 20_000,
@@ -43,6 +43,24 @@ impl Place {
             aads: |answer| match answer.try_get("composed") {
                 Ok(true) => registration(answer).into_iter().collect(),
                 _ => delivery(answer).into_iter().collect(),
+            },
+        },
+        Place {
+            name: "signing_keys",
+            stride: 20_000,
+            list: |statements| &statements.list_scope_keys,
+            read: |statements| &statements.read_scope_keys,
+            reseal: |statements| &statements.reseal_scope_keys,
+            aads: |answer| signing_key(answer).into_iter().collect(),
+        },
+        Place {
+            name: "client_certificates",
+            stride: 20_000,
+            list: |statements| &statements.list_scope_clients,
+            read: |statements| &statements.read_scope_clients,
+            reseal: |statements| &statements.reseal_scope_clients,
+            aads: |answer| {
+                column::<String>(answer, "scope").iter().map(|scope| Aad::client_certificate(scope)).collect()
             },
         },
     ];
@@ -193,6 +211,10 @@ fn column<T: FromSqlOwned>(answer: &Answer, name: &str) -> Option<T> {
 fn registration(answer: &Answer) -> Option<Aad> {
     let text = |name| column::<String>(answer, name);
     Some(Aad::registration(&text("account_id")?, &text("task_id")?, &text("task_type")?))
+}
+
+fn signing_key(answer: &Answer) -> Option<Aad> {
+    Some(Aad::signing_key(&column::<String>(answer, "scope")?, &column::<String>(answer, "key_id")?))
 }
 
 fn delivery(answer: &Answer) -> Option<Aad> {

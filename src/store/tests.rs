@@ -10,6 +10,7 @@ mod inbox_plans;
 mod plans;
 mod processing;
 mod schema;
+mod scopes;
 mod sealed;
 mod settling;
 mod sweeping;

@@ -57,13 +57,7 @@ impl Dated {
 
 /// Everything that is held of one kind, after it was loaded.
 pub(crate) fn report(kind: Expiring, held: &[Dated]) {
-    static SET: [AtomicBool; 5] = [const { AtomicBool::new(false) }; 5];
-    let earliest = held.iter().filter_map(|one| one.not_after).min();
-    // A gauge cannot be taken back: what no longer expires does so at no time.
-    if earliest.is_some() || SET[kind as usize].load(Ordering::Relaxed) {
-        SET[kind as usize].store(true, Ordering::Relaxed);
-        metrics::earliest_expiry(kind.label(), earliest.map_or(f64::INFINITY, |at| at as f64));
-    }
+    gauge(kind, held);
     let now = SystemTime::now();
     for one in held {
         match one.days_left(now) {
@@ -71,6 +65,17 @@ pub(crate) fn report(kind: Expiring, held: &[Dated]) {
             Some(days) if days < WARN_DAYS => tracing::warn!(what = one.name, days, on = one.day(), "expires soon"),
             _ => {}
         }
+    }
+}
+
+/// Moves the gauge alone, for what is looked at again and again.
+pub(crate) fn gauge(kind: Expiring, held: &[Dated]) {
+    static SET: [AtomicBool; 5] = [const { AtomicBool::new(false) }; 5];
+    let earliest = held.iter().filter_map(|one| one.not_after).min();
+    // A gauge cannot be taken back: what no longer expires does so at no time.
+    if earliest.is_some() || SET[kind as usize].load(Ordering::Relaxed) {
+        SET[kind as usize].store(true, Ordering::Relaxed);
+        metrics::earliest_expiry(kind.label(), earliest.map_or(f64::INFINITY, |at| at as f64));
     }
 }
 

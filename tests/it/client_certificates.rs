@@ -27,8 +27,10 @@ async fn demanding() -> (World, Authority, Receiver) {
 }
 
 fn add_scope(config: &Config, scope: &str, leaf: Option<&Leaf>) {
-    // A key of its own each time, which takes a key id of its own.
-    let key = SigningKey::ed25519(&format!("{scope}-{}", if leaf.is_some() { "shown" } else { "bare" }));
+    add_scope_with(config, scope, &SigningKey::ed25519(scope), leaf);
+}
+
+fn add_scope_with(config: &Config, scope: &str, key: &SigningKey, leaf: Option<&Leaf>) {
     let mut content = json!({"scope": scope, "algorithms": ["ed25519"], "jwk": key.private_jwk()});
     if let Some(leaf) = leaf {
         config.file_with_mode(&format!("scopes/{scope}.pem"), &leaf.certificate_pem, 0o644);
@@ -74,7 +76,8 @@ async fn each_scope_shows_its_own_certificate_and_keeps_its_own_connection() {
     let config = scoped(world.unsigned_config()).set("retry.base", "100ms").set("retry.cap", "200ms");
     add_scope(&config, "alpha", Some(&alpha));
     add_scope(&config, "beta", Some(&beta));
-    add_scope(&config, "bare", None);
+    let key = SigningKey::ed25519("bare");
+    add_scope_with(&config, "bare", &key, None);
     let daemon = Daemon::start(&config).await;
     let turns = ["alpha", "beta", "alpha", "beta", "beta", "alpha"];
     for (nth, scope) in turns.into_iter().enumerate() {
@@ -94,7 +97,7 @@ async fn each_scope_shows_its_own_certificate_and_keeps_its_own_connection() {
     assert!(reused >= 1.0, "no connection was ever reused, so that the separation was not tried");
 
     // What was missing is given: the row goes out with the next attempt.
-    add_scope(&config, "bare", Some(&alpha));
+    add_scope_with(&config, "bare", &key, Some(&alpha));
     let request = receiver.wait_for(turns.len() + 1).await.pop().expect("it was waited for");
     assert!(request.target == "/bare" && shown(&request, &alpha));
     world.all_are("delivered").await;

@@ -76,6 +76,11 @@ pub async fn kids(daemon: &Daemon) -> Vec<String> {
     get(daemon, ALL).await.kids()
 }
 
+/// The key ids of a key set.
+pub async fn published(daemon: &Daemon, path: &str) -> Vec<String> {
+    get(daemon, path).await.kids()
+}
+
 pub fn publishing(config: Config) -> Config {
     config.set("jwks.listen", "127.0.0.1:0")
 }

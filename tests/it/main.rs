@@ -38,6 +38,7 @@ mod rekey;
 mod reload;
 mod replies;
 mod rotation;
+mod scope_table;
 mod sdk;
 mod sealing;
 mod sealing_listener;

@@ -1,20 +1,41 @@
 //! The lines of `outboxd check` about signing keys: which signs now, which later, which no more, which scopes have none, and what is published.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::Findings;
 use crate::cli::Failure;
 use crate::config::Config;
+use crate::deliver::provider;
+use crate::envelope::Keyring;
 use crate::jwks::Publication;
 use crate::signer::{Provider, ResolveError, Roster, SigningKeys};
+use crate::store::Store;
+use crate::telemetry::expiry::{Dated, Expiring};
 
 /// Scopes are told by number, and only so many of those at fault one by one.
 const TOLD: usize = 20;
 /// As long as somebody may take to notice and make a new key.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
 
-pub(super) async fn judge(config: &Config, provider: &Provider, findings: &mut Findings) {
+pub(super) async fn judge(config: &Config, keyring: &Arc<Keyring>, store: Arc<Store>, findings: &mut Findings) {
+    let provider = match provider(config, &Arc::default(), keyring, &store) {
+        Ok(provider) => provider,
+        Err(error) => return findings.fail("signing", error.into()),
+    };
+    // Asked about no scope: whether the tables are there and may be read.
+    if matches!(provider, Provider::Table(_))
+        && let Err(error) = store.read_scopes(&[]).await
+    {
+        return findings.fail("signing", error.into());
+    }
     let (now, roster) = (SystemTime::now(), provider.roster().await);
+    let certificates = roster.certificates.iter().map(|(scope, not_after)| Dated {
+        kind: Expiring::ClientCertificate,
+        name: format!("client certificate of scope {scope:?}"),
+        not_after: *not_after,
+    });
+    certificates.for_each(|certificate| findings.expires(&certificate, now));
     match provider.fixed() {
         Some(keys) => fixed(keys, now, findings),
         None => scopes(config, &roster, now, findings),
@@ -51,7 +72,11 @@ fn fixed(keys: &SigningKeys, now: SystemTime, findings: &mut Findings) {
 
 fn scopes(config: &Config, roster: &Roster, now: SystemTime, findings: &mut Findings) {
     let keys: usize = roster.signers.iter().map(|(_, keys)| keys.newest_first().len()).sum();
-    let (scopes, from) = (roster.signers.len(), config.settings.signing.scopes_dir.display());
+    let scopes = roster.signers.len();
+    let from = match config.settings.signing.scopes_table {
+        true => "the table".to_owned(),
+        false => config.settings.signing.scopes_dir.display().to_string(),
+    };
     findings.ok("signing", format!("by scope, from {from}: {scopes} scope(s) with {keys} key(s)"));
     let outside = roster.signers.iter().filter(|(_, keys)| keys.signing_at(now).is_none());
     for (scope, _) in outside.take(TOLD) {

@@ -36,7 +36,7 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "ledger", "demo"];
+    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "scopes", "ledger", "demo"];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -152,7 +152,18 @@ async fn the_files_run_in_psql_with_its_own_variables() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     let mut command = Command::new(cluster().programs().join("psql"));
     command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", &db.url, "-v", "outbox=my_box"]);
-    for suffix in ["work_idx", "retry_until_idx", "open_rows_idx", "composed", "hints", "replicas", "keys"] {
+    for suffix in [
+        "work_idx",
+        "retry_until_idx",
+        "open_rows_idx",
+        "composed",
+        "hints",
+        "replicas",
+        "keys",
+        "scopes",
+        "scope_keys",
+        "scope_keys_idx",
+    ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
     let mut files: Vec<String> = sql_files("migrations").into_iter().collect();
@@ -164,7 +175,10 @@ async fn the_files_run_in_psql_with_its_own_variables() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let index =
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
-    assert_eq!(db.text(index, &[]).await, "my_box_open_rows_idx my_box_retry_until_idx my_box_work_idx");
+    assert_eq!(
+        db.text(index, &[]).await,
+        "my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+    );
 }
 
 #[tokio::test]
