@@ -280,10 +280,11 @@ fn is_spelt_out(authority: &str, name: &str) -> bool {
     readable.is_ok() && shown == typed.strip_suffix('.').unwrap_or(typed).to_lowercase()
 }
 
-/// What a certificate can name, which keeps lengths and characters to RFC 1035 and allows the underscores that are
-/// met in practice. The one root dot is gone by now; a second would leave an empty label.
+/// What UTS 46 takes for a host name at its strictest, and a certificate can name: letters, digits and inner hyphens, as the
+/// SDK has it too, which posts to no other. The one root dot is gone by now; a second would leave an empty label.
 fn is_host_name(name: &str) -> bool {
-    !name.ends_with('.') && DnsName::try_from(name).is_ok()
+    let strict = idna::domain_to_ascii_strict(name).is_ok_and(|strict| strict == name);
+    strict && !name.ends_with('.') && DnsName::try_from(name).is_ok()
 }
 
 fn agrees(place: &Place, port: u16, target: &Target) -> bool {

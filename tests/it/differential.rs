@@ -232,20 +232,15 @@ const ADDRESS_CLASSES: [&str; 7] =
     ["documentation", "isatap", "metadata", "name_service_sink", "protocol_assignments", "site_local", "six_to_four"];
 
 /// Where we accept what the SDK refuses. None reaches an address that is refused otherwise; each is decided so:
-const WIDER: [(&str, &str); 4] = [
+const WIDER: [(&str, &str); 2] = [
     ("fragment", "the SDK differs from itself: its optional check refuses it, its outbox stores and delivers it"),
-    ("hyphens", "two hyphens in third place: registries sell such names, and UTS 46 maps them (A6)"),
     ("symbols", "symbols that UTS 46 maps and IDNA 2008 forbids; such names are registered and have certificates (A6)"),
-    ("underscore", "hosts below a wildcard certificate may have one, and the profile's canonical form keeps it (A6)"),
 ];
 
 /// The decision by which the SDK's reason is not ours; what fits none keeps its reason, and is not listed.
 fn decision(reason: &str, host: &str) -> String {
-    let hyphens = |label: &str| label.get(2..4) == Some("--") && !label.starts_with("xn--");
     let decided = match reason {
         "fragment_not_allowed" => Some("fragment"),
-        "ssrf_idna" if host.contains('_') => Some("underscore"),
-        "ssrf_idna" if host.split('.').any(hyphens) => Some("hyphens"),
         "ssrf_idna" if host.split('.').any(|label| label.starts_with("xn--")) => Some("symbols"),
         _ => None,
     };
