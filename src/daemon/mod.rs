@@ -125,8 +125,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let slots = Slots::new(limits(&config));
     let (judged, queue) = settle::channel();
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
-    let name_servers = ResolverWatch::new(health.clone());
-    let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers.clone());
+    let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
+    let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
     let wake = Arc::new(Notify::new());
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
@@ -140,7 +140,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     tokio::spawn(loops::hear(store.clone(), wake));
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
-    look_on(&store, &snapshot, &health, name_servers);
+    look_on(&store, &snapshot, &health);
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
@@ -168,14 +168,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
 }
 
 /// Whatever only looks: deliveries go on without it.
-fn look_on(
-    store: &Arc<Store>,
-    snapshot: &Arc<ArcSwap<Snapshot>>,
-    health: &Arc<Health>,
-    name_servers: Arc<ResolverWatch>,
-) {
-    let current = snapshot.clone();
-    tokio::spawn(async move { name_servers.run(current).await });
+fn look_on(store: &Arc<Store>, snapshot: &Arc<ArcSwap<Snapshot>>, health: &Arc<Health>) {
     tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     tokio::spawn(expiry::watch(snapshot.clone()));

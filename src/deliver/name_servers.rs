@@ -34,7 +34,15 @@ pub(crate) struct ResolverWatch {
 }
 
 impl ResolverWatch {
-    pub(crate) fn new(health: Arc<Health>) -> Arc<ResolverWatch> {
+    /// Watches until the process ends.
+    pub(crate) fn start(health: Arc<Health>, snapshot: Arc<ArcSwap<Snapshot>>) -> Arc<ResolverWatch> {
+        let watch = ResolverWatch::new(health);
+        let watching = watch.clone();
+        tokio::spawn(async move { watching.run(snapshot).await });
+        watch
+    }
+
+    fn new(health: Arc<Health>) -> Arc<ResolverWatch> {
         Arc::new(ResolverWatch {
             health,
             down: AtomicBool::new(false),
@@ -101,8 +109,8 @@ impl ResolverWatch {
         }
     }
 
-    /// Asks again and again while they are silent. Ends only with the process.
-    pub(crate) async fn run(&self, snapshot: Arc<ArcSwap<Snapshot>>) {
+    /// Asks again and again while they are silent.
+    async fn run(&self, snapshot: Arc<ArcSwap<Snapshot>>) {
         loop {
             self.went_down.notified().await;
             while self.is_down() {
