@@ -72,6 +72,14 @@ struct Held {
     used: Instant,
 }
 
+/// What a statement is to ask.
+struct Questions {
+    /// Scopes, each with the stamp that it is held under.
+    about: Vec<(String, String)>,
+    /// Whether nothing is left out that is held.
+    all: bool,
+}
+
 #[derive(Clone)]
 struct Found {
     keys: SigningKeys,
@@ -163,8 +171,9 @@ impl ScopeTable {
 
     async fn ask(self) {
         let _round = Round(&self.memory);
-        let (began, questions) = (Instant::now(), self.memory.lock().questions());
-        let opened = match self.read(&questions).await {
+        let began = Instant::now();
+        let Questions { about, all } = self.memory.lock().questions();
+        let opened = match self.read(&about).await {
             Ok(opened) => opened,
             Err(error) => {
                 if self.memory.lock().failed_at.replace(Instant::now()).is_none() {
@@ -177,7 +186,7 @@ impl ScopeTable {
         if state.failed_at.take().is_some() {
             tracing::info!("signing scopes can be read again");
         }
-        if state.take(opened, began) {
+        if state.take(opened, all.then_some(began)) {
             self.memory.news.notify_one();
         }
     }
@@ -335,15 +344,22 @@ impl State {
         }
     }
 
-    /// Everything to be asked for, each with the stamp that it is held under.
-    fn questions(&mut self) -> Vec<(String, String)> {
-        self.held.retain(|_, held| held.used.elapsed() < UNUSED);
+    /// What is wanted, and with it everything that is held once that has grown old: scopes that nobody knows, one after
+    /// the other, must not have everything asked for again and again.
+    fn questions(&mut self) -> Questions {
+        let all = self.as_of.is_none_or(|asked| asked.elapsed() >= FRESH);
         let wanted = std::mem::take(&mut self.wanted).into_iter().map(|scope| (scope, String::new()));
-        wanted.chain(self.held.iter().map(|(scope, held)| (scope.clone(), held.stamp.clone()))).collect()
+        let mut about: Vec<(String, String)> = wanted.collect();
+        if all {
+            self.held.retain(|_, held| held.used.elapsed() < UNUSED);
+            about.extend(self.held.iter().map(|(scope, held)| (scope.clone(), held.stamp.clone())));
+        }
+        Questions { about, all }
     }
 
-    /// Whether a scope changed: one that is unknown and always was is no news.
-    fn take(&mut self, opened: Vec<(String, Held)>, began: Instant) -> bool {
+    /// Whether a scope changed: one that is unknown and always was is no news. `as_of` is when everything was asked for; what
+    /// was asked for alone is taken to be as old as the rest.
+    fn take(&mut self, opened: Vec<(String, Held)>, as_of: Option<Instant>) -> bool {
         let mut news = false;
         for (scope, held) in opened {
             let unknown = |found: &Result<Found, ResolveError>| matches!(found, Err(ResolveError::Unknown));
@@ -358,7 +374,7 @@ impl State {
             let oldest = used[used.len() - MAX_HELD];
             self.held.retain(|_, held| held.used >= oldest);
         }
-        self.as_of = Some(began);
+        self.as_of = as_of.or(self.as_of);
         news
     }
 }
@@ -403,33 +419,46 @@ mod tests {
     #[test]
     fn everything_held_is_asked_for_again_but_what_nobody_uses() {
         let scopes = vec![("used", held(found(), 1)), ("unused", held(found(), 601)), ("wanted", held(found(), 700))];
-        let mut state = state(scopes, 0);
+        let mut state = state(scopes, 5);
         for scope in ["new", "new", "wanted"] {
             state.want(scope);
         }
-        let mut questions = state.questions();
-        questions.sort_unstable();
+        let Questions { mut about, all } = state.questions();
+        about.sort_unstable();
         let question = |scope: &str, stamp: &str| (scope.to_owned(), stamp.to_owned());
-        assert_eq!(questions, [question("new", ""), question("used", "stamp"), question("wanted", "stamp")]);
-        assert!(state.wanted.is_empty());
+        assert!(all && state.wanted.is_empty());
+        assert_eq!(about, [question("new", ""), question("used", "stamp"), question("wanted", "stamp")]);
+    }
+
+    #[test]
+    fn scopes_that_nobody_knows_do_not_have_everything_asked_for() {
+        let mut state = state(vec![("a", held(found(), 0))], 3);
+        state.want("nobody");
+        let Questions { about, all } = state.questions();
+        assert_eq!((about, all), (vec![("nobody".to_owned(), String::new())], false));
+        let as_of = state.as_of;
+        state.take(vec![("nobody".into(), held(Err(ResolveError::Unknown), 0))], None);
+        assert_eq!(state.as_of, as_of, "the rest is as old as it was");
+        assert!(state.recall("nobody", FRESH).is_some());
+        assert!(State::default().questions().all);
     }
 
     #[test]
     fn only_a_scope_that_somebody_knows_is_news() {
         let unknown = || held(Err(ResolveError::Unknown), 0);
         let mut state = state(vec![("gone", held(found(), 0))], 0);
-        assert!(!state.take(vec![("never".into(), unknown())], Instant::now()));
-        assert!(state.take(vec![("gone".into(), unknown())], Instant::now()));
-        assert!(!state.take(vec![("gone".into(), unknown())], Instant::now()));
-        assert!(state.take(vec![("never".into(), held(found(), 0))], Instant::now()));
-        assert!(!state.take(Vec::new(), Instant::now()));
+        assert!(!state.take(vec![("never".into(), unknown())], Some(Instant::now())));
+        assert!(state.take(vec![("gone".into(), unknown())], Some(Instant::now())));
+        assert!(!state.take(vec![("gone".into(), unknown())], Some(Instant::now())));
+        assert!(state.take(vec![("never".into(), held(found(), 0))], Some(Instant::now())));
+        assert!(!state.take(Vec::new(), Some(Instant::now())));
     }
 
     #[test]
     fn memory_is_bounded_and_the_least_used_goes_first() {
         let mut state = state(vec![("old", held(Err(ResolveError::Unknown), 500))], 0);
         let many = (0..MAX_HELD).map(|nth| (format!("scope-{nth}"), held(Err(ResolveError::Unknown), 1)));
-        state.take(many.collect(), Instant::now());
+        state.take(many.collect(), Some(Instant::now()));
         assert!(state.held.len() <= MAX_HELD && !state.held.contains_key("old"));
     }
 
