@@ -109,13 +109,14 @@ impl ScopeTable {
         self.default_scope.is_some()
     }
 
-    /// Takes over what an earlier one holds, so that a reload while the database is away costs nothing. What that one could
-    /// not open is asked for again: the key that it lacked may be here.
+    /// Takes over what an earlier one holds, and that it could not ask, so that a reload while the database is away costs
+    /// nothing. What that one could not open is asked for again: the key that it lacked may be here.
     pub(crate) fn inherit(&self, earlier: &ScopeTable) {
         let earlier = earlier.memory.lock();
         let good = earlier.held.iter().filter(|(_, held)| held.found.is_ok());
         let held = good.map(|(scope, held)| (scope.clone(), held.clone())).collect();
-        *self.memory.lock() = State { held, as_of: earlier.as_of, ..State::default() };
+        let (as_of, failed_at) = (earlier.as_of, earlier.failed_at);
+        *self.memory.lock() = State { held, as_of, failed_at, ..State::default() };
     }
 
     /// Resolves when a scope was found changed, once for each wait.
