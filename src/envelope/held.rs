@@ -5,7 +5,8 @@ use zeroize::Zeroizing;
 
 use super::aad::Aad;
 use super::key::Keyring;
-use super::seal::{NONCE_LEN, TAG_LEN, seal, unseal};
+use super::reseal::try_open;
+use super::seal::{NONCE_LEN, TAG_LEN, seal};
 
 /// Under the newest key. The nonce must be fresh.
 pub(crate) fn seal_held(plaintext: &[u8], aad: &Aad, ring: &Keyring, nonce: [u8; NONCE_LEN]) -> Vec<u8> {
@@ -17,11 +18,7 @@ pub(crate) fn seal_held(plaintext: &[u8], aad: &Aad, ring: &Keyring, nonce: [u8;
 
 /// Nothing where no held key fits, or what is given cannot be an envelope.
 pub(crate) fn open_held(sealed: Vec<u8>, nonce: &[u8], aad: &Aad, ring: &Keyring) -> Option<Zeroizing<Vec<u8>>> {
-    let nonce: [u8; NONCE_LEN] = nonce.try_into().ok()?;
-    if sealed.len() < TAG_LEN {
-        return None;
-    }
-    unseal(sealed, aad, nonce, ring).map(|(_, plaintext)| plaintext)
+    try_open(sealed, nonce, aad, ring).map(|opened| opened.plaintext)
 }
 
 #[cfg(test)]

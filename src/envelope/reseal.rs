@@ -13,7 +13,7 @@ use super::seal::{NONCE_LEN, TAG_LEN, seal, unseal};
 pub(crate) struct Opened {
     /// Which of the ring, the newest being 0.
     pub(crate) key: usize,
-    plaintext: Zeroizing<Vec<u8>>,
+    pub(super) plaintext: Zeroizing<Vec<u8>>,
 }
 
 /// Nothing where no key fits, or what is given cannot be an envelope.

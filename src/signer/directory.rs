@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use ring::digest::{Context, SHA256};
 use serde::Deserialize;
@@ -14,8 +13,8 @@ use super::identity::IdentityFiles;
 use super::keys::{KeysError, SigningKeys, TimedKey};
 use super::known::KnownKids;
 use super::source::{KeyEntry, KeySource};
-use super::{ResolveError, Roster, Signer, scope};
-use crate::certificate::{CertificateFault, ClientIdentity};
+use super::{Found, ResolveError, Roster, Signer, scope};
+use crate::certificate::CertificateFault;
 use crate::secret::{SecretFileError, read_secret_file};
 use crate::signature::{Algorithms, KeyError, PrivateJwk};
 
@@ -45,13 +44,6 @@ struct Memory {
 struct Remembered {
     hash: [u8; 32],
     parsed: Result<Found, ScopeFault>,
-}
-
-#[derive(Clone)]
-struct Found {
-    keys: SigningKeys,
-    advertised: Algorithms,
-    identity: Option<Arc<ClientIdentity>>,
 }
 
 /// What is wrong with the files of a scope. None of it quotes them.
@@ -137,17 +129,13 @@ impl ScopeDirectory {
     }
 
     pub(super) async fn resolve(&self, scope: Option<&str>) -> Result<(Signer, Algorithms), ResolveError> {
-        let scope = scope.or(self.default_scope.as_deref()).ok_or(ResolveError::ScopeRequired)?;
-        if !scope::is_scope(scope) {
-            return Err(ResolveError::ScopeMalformed);
-        }
+        let scope = scope::chosen(scope, self.default_scope.as_deref())?;
         let (directory, scope) = (self.clone(), scope.to_owned());
         // One hop to a thread that may block, where tokio::fs would take one for each of its calls.
         let found = tokio::task::spawn_blocking(move || directory.read(&scope))
             .await
             .unwrap_or(Err(ResolveError::Unavailable(ScopeFault::Abandoned)))?;
-        let key = found.keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
-        Ok((Signer { key: key.clone(), identity: found.identity.clone() }, found.advertised))
+        found.signer()
     }
 
     fn read(&self, scope: &str) -> Result<Found, ResolveError> {

@@ -32,6 +32,21 @@ pub(crate) struct Signer {
     pub(crate) identity: Option<Arc<ClientIdentity>>,
 }
 
+/// What is known of a scope, wherever it is kept.
+#[derive(Clone)]
+struct Found {
+    keys: SigningKeys,
+    advertised: Algorithms,
+    identity: Option<Arc<ClientIdentity>>,
+}
+
+impl Found {
+    fn signer(self) -> Result<(Signer, Algorithms), ResolveError> {
+        let key = self.keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
+        Ok((Signer { key: key.clone(), identity: self.identity }, self.advertised))
+    }
+}
+
 pub(crate) enum Provider {
     /// The same keys for every row; a row that names a scope was meant for another daemon.
     Fixed {

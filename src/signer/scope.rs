@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
+use super::ResolveError;
+
 /// The reference's limit, in bytes of UTF-8.
 const MAX_BYTES: usize = 255;
 /// Longer names do not fit beside a suffix into the 255 bytes that file systems allow.
@@ -13,6 +15,12 @@ const MAX_FILE_NAME: usize = 240;
 /// the same rows.
 pub(crate) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_BYTES && text.chars().all(is_printable)
+}
+
+/// The scope that signs for a row: its own, or the default one.
+pub(super) fn chosen<'a>(scope: Option<&'a str>, default: Option<&'a str>) -> Result<&'a str, ResolveError> {
+    let scope = scope.or(default).ok_or(ResolveError::ScopeRequired)?;
+    if is_scope(scope) { Ok(scope) } else { Err(ResolveError::ScopeMalformed) }
 }
 
 fn is_printable(c: char) -> bool {

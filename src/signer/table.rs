@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::keys::{SigningKeys, TimedKey, Window};
 use super::known::KnownKids;
-use super::{ResolveError, Roster, ScopeFault, Signer, scope};
+use super::{Found, ResolveError, Roster, ScopeFault, Signer, scope};
 use crate::certificate::ClientIdentity;
 use crate::envelope::{Aad, Keyring, open_held};
 use crate::signature::{Algorithm, Algorithms, SigningKey};
@@ -80,13 +80,6 @@ struct Questions {
     all: bool,
 }
 
-#[derive(Clone)]
-struct Found {
-    keys: SigningKeys,
-    advertised: Algorithms,
-    identity: Option<Arc<ClientIdentity>>,
-}
-
 impl ScopeTable {
     /// `known` outlives the table's memory, so that a reload forgets no key id.
     pub(crate) fn new(
@@ -125,13 +118,8 @@ impl ScopeTable {
     }
 
     pub(super) async fn resolve(&self, scope: Option<&str>) -> Result<(Signer, Algorithms), ResolveError> {
-        let scope = scope.or(self.default_scope.as_deref()).ok_or(ResolveError::ScopeRequired)?;
-        if !scope::is_scope(scope) {
-            return Err(ResolveError::ScopeMalformed);
-        }
-        let found = self.find(scope).await?;
-        let key = found.keys.signing_at(SystemTime::now()).ok_or(ResolveError::OutsideWindows)?;
-        Ok((Signer { key: key.clone(), identity: found.identity }, found.advertised))
+        let scope = scope::chosen(scope, self.default_scope.as_deref())?;
+        self.find(scope).await?.signer()
     }
 
     async fn find(&self, scope: &str) -> Result<Found, ResolveError> {
