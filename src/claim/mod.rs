@@ -1,0 +1,129 @@
+//! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
+//! posts nothing.
+
+mod composed;
+mod destinations;
+mod slots;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::envelope::Row;
+use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, StoreError};
+use crate::telemetry::metrics;
+use composed::fill_composed;
+use destinations::Rooms;
+pub(crate) use slots::{Limits, Room, Slot, Slots};
+
+/// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
+pub(crate) struct Claim {
+    pub(crate) lease: Lease,
+    pub(crate) times: Times,
+    /// A row that could not be decoded can only be quarantined.
+    pub(crate) row: Result<Row, Broken>,
+    pub(crate) slot: Slot,
+}
+
+/// The right to settle one row. It ends by this process's monotonic clock, counted from before the claim was sent, so
+/// that it never outlives the database's own end of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    pub(crate) held: store::Lease,
+    pub(crate) ends: Instant,
+}
+
+impl Lease {
+    /// Whether an attempt of this length, and its settling, still fit. If not, the row must be given back unattempted.
+    pub(crate) fn fits(&self, now: Instant, budget: Duration) -> bool {
+        now + budget + SETTLE_RESERVE <= self.ends
+    }
+}
+
+/// What of a lease is kept for settling. Less than `config::LEASE_MARGIN`, so that a fresh lease always fits one attempt.
+const SETTLE_RESERVE: Duration = Duration::from_secs(2);
+
+/// The row's own times, as monotonic moments of this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// When the row became due.
+    pub(crate) due_for: Duration,
+    pub(crate) claimed: Instant,
+    pub(crate) since_first_attempt: Duration,
+    /// No attempt starts after this.
+    pub(crate) retry_until: Instant,
+}
+
+impl Times {
+    pub(crate) fn visible_for(&self, now: Instant) -> Duration {
+        self.due_for + now.saturating_duration_since(self.claimed)
+    }
+}
+
+impl Slots {
+    /// Claims what is due and fits into the room; empty where nothing was.
+    pub(crate) async fn claim(self: &Arc<Self>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+        self.claim_except(store, room, &[]).await
+    }
+
+    /// One row, and of none of these destinations.
+    pub(crate) async fn claim_one(
+        self: &Arc<Self>,
+        store: &Store,
+        mut room: Room,
+        except: &[Arc<str>],
+    ) -> Result<Option<Claim>, StoreError> {
+        room.permits.truncate(1);
+        Ok(self.claim_except(store, room, except).await?.pop())
+    }
+
+    async fn claim_except(
+        self: &Arc<Self>,
+        store: &Store,
+        room: Room,
+        except: &[Arc<str>],
+    ) -> Result<Vec<Claim>, StoreError> {
+        let Room { mut permits, bytes } = room;
+        let asked_at = Instant::now();
+        let Rooms { mut rooms, default_room, parked } = self.destinations().rooms(asked_at);
+        metrics::destinations_parked(parked);
+        rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
+        rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
+        let request = ClaimRequest {
+            max_rows: permits.len() as u32,
+            max_bytes: bytes as u64,
+            token: LeaseToken::new(crate::secret::random()),
+            lease: self.limits().lease,
+            rooms,
+            default_room,
+        };
+        let batch = store.claim_due(&request).await?;
+        let batch = fill_composed(store, batch, bytes).await;
+        let claims: Vec<Claim> =
+            batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
+        self.note_limited();
+        Ok(claims)
+    }
+
+    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {
+        let (held, row, facts) = match claimed {
+            Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
+            Claimed::Broken { lease, reason } => (lease, Err(reason), None),
+        };
+        let destination: Arc<str> = facts.as_ref().map_or("", |facts| facts.destination.as_str()).into();
+        let rendered_from = |row: &Row| row.composed.as_ref().map_or(0, |composed| composed.result.len());
+        let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len() + rendered_from(row));
+        self.destinations().entered(&destination);
+        // A broken row tells no times; it is quarantined whatever they are.
+        let times = Times {
+            due_for: facts.as_ref().map_or(Duration::ZERO, |facts| facts.due_for),
+            claimed: asked_at,
+            since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
+            retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
+        };
+        let slot = Slot::new(self.clone(), destination, bytes, permit);
+        Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
+    }
+}
