@@ -29,6 +29,7 @@ mod migrate;
 mod names;
 mod notify;
 mod outage;
+mod outboxes;
 mod poison;
 mod readme;
 mod receive_crash;
