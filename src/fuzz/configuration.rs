@@ -47,6 +47,7 @@ pub(super) fn check(data: &[u8]) {
         format!("{file}\n[database]\nurl = \"postgresql://app:{SECRET}@db/app\"\n"),
         format!("{file}\n[database]\npassword = \"{SECRET}\"\n"),
         format!("{file}\n[database]\nurl = postgresql://app:{SECRET}@db/app\n"),
+        format!("{file}\n[[outboxes]]\nname = \"a\"\nurl = \"postgresql://app:{SECRET}@db/app\"\n"),
         format!("[envelope]\nkeys = [\"{SECRET}\"]\n{file}"),
         format!("[envelope]\nkey_files = \"0f0f0f0f0f0f0f0f{SECRET}\"\n{file}"),
         format!("database = \"postgresql://app:{SECRET}@db/app\"\n{file}"),

@@ -125,6 +125,7 @@ impl Health {
         names: Vec<Option<Arc<str>>>,
     ) -> Vec<Arc<Health>> {
         let meters: Vec<Meter> = names.iter().cloned().map(Meter::new).collect();
+        meters.iter().for_each(|meter| meter.outbox_ready(false));
         let board = Arc::new(Board::new(silence, &Loop::ALL, watched, names));
         let view = |(own, meter)| Arc::new(Health { board: board.clone(), own, meter });
         meters.into_iter().enumerate().map(view).collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use nix::sys::signal::Signal;
 
 use crate::jwks::{ALL, published, publishing};
-use crate::support::cluster::{Database, TABLE};
+use crate::support::cluster::{Database, TABLE, connect};
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
@@ -234,17 +234,38 @@ async fn whoever_comes_to_full_slots_begins_at_once_and_gets_its_part_of_those_t
     assert!(world.receiver.tally().values().all(|times| *times == 1));
 }
 
+/// Rows that appear while both claim: each of the claims is told of its destinations before it sees any.
 #[tokio::test]
-async fn a_destination_has_one_cap_over_all_outboxes() {
+async fn a_destination_has_one_cap_over_claims_that_are_under_way_together() {
     let (world, second) = (World::new().await, Database::new().await);
     let gate = Gate::closed();
     let held = Answer::status(200).when(&gate);
     world.receiver.answer(move |_, _| held.clone());
-    for database in [&world.database, &second] {
-        insert(&world, database, "/one", 40).await;
-    }
     let config = world.config().set("delivery.per_destination", 5).set("egress.attempt_timeout", "50s");
     let daemon = Daemon::start(&two(&world, config, &second.url)).await;
+    let both = [&world.database, &second];
+    let lock = format!("begin; lock table {TABLE} in access exclusive mode");
+    for database in both {
+        database.client.batch_execute(&lock).await.expect("it locks");
+        insert(&world, database, "/one", 40).await;
+    }
+    let claims = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' \
+                  and query like '-- Purpose: leases due rows%'";
+    // From outside of the transactions, in which statistics stand still.
+    let onlookers = [connect(&world.database.url).await, connect(&second.url).await];
+    eventually("both claims are under way", async || {
+        for onlooker in &onlookers {
+            let waiting: i64 = onlooker.query_one(claims, &[]).await.expect("it answers").get(0);
+            if waiting == 0 {
+                return Err("one of them is not");
+            }
+        }
+        Ok(())
+    })
+    .await;
+    for database in both {
+        database.client.batch_execute("commit").await.expect("it commits");
+    }
     world.receiver.wait_for(5).await;
     // Both look again and again meanwhile.
     let looks = async |name| daemon.metrics().await.total("outboxd_claims_total", &[("outbox", name)]);
