@@ -22,8 +22,8 @@ won as (
 )
 select asked.destination,
        won.destination is not null or p.destination is null as won,
-       coalesce(extract(epoch from greatest(p.parked_until, p.probe_until) - clock_timestamp()), 0)::double precision
-           as seconds_left
+       coalesce(extract(epoch from case when won.destination is null then greatest(p.parked_until, p.probe_until) end
+                                   - clock_timestamp()), 0)::double precision as seconds_left
   from unnest($1::text[]) as asked(destination)
   left join won on won.destination = asked.destination
   left join :"outbox_parked" as p on p.destination = asked.destination;
