@@ -1,9 +1,13 @@
 //! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
 //! posts nothing.
 
+mod breaker;
+mod cap;
 mod composed;
 mod destinations;
 mod offers;
+mod outcome;
+mod parking;
 mod shares;
 mod slots;
 
@@ -17,6 +21,9 @@ use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, Store
 use crate::telemetry::metrics;
 use composed::fill_composed;
 use destinations::Rooms;
+pub(crate) use outcome::{Outcome, Reason};
+pub(crate) use parking::Parking;
+use parking::keep_probes;
 use slots::{ClaimEnd, Permit};
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
@@ -124,6 +131,7 @@ impl Slots {
         };
         let batch = store.claim_due(&request).await?;
         let batch = fill_composed(store, batch, max_bytes).await;
+        let batch = keep_probes(self, store, batch).await;
         Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
     }
 

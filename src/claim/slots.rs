@@ -8,9 +8,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::destinations::{Destinations, Rooms};
+use super::destinations::{Destinations, Entry, Rooms, Rules, Turn};
 use super::offers::Offers;
+use super::outcome::Outcome;
 use super::shares::Shares;
+use crate::telemetry::metrics;
 
 /// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
 const GATHER: Duration = Duration::from_millis(10);
@@ -51,7 +53,13 @@ struct Door {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) slots: usize,
+    /// Rows of one destination at once: with how many it begins, and the most that it gets.
+    pub(crate) per_destination_start: usize,
     pub(crate) per_destination: usize,
+    /// Failures in a row that park a destination; 0: none do.
+    pub(crate) park_after: u32,
+    /// The longest that one attempt may take.
+    pub(crate) attempt: Duration,
     pub(crate) claim_batch: usize,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) lease: Duration,
@@ -78,6 +86,7 @@ pub(super) struct Promise {
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     destination: Arc<str>,
+    entry: Entry,
     permit: Permit,
 }
 
@@ -96,7 +105,7 @@ impl Drop for Promise {
 impl Drop for Slot {
     fn drop(&mut self) {
         let slots = &self.permit.slots;
-        slots.destinations().left(&self.destination);
+        slots.destinations().left(&self.destination, self.entry, Instant::now());
         slots.house.doors.iter().for_each(|door| door.freed.notify_one());
     }
 }
@@ -105,8 +114,8 @@ impl Slot {
     pub(super) fn new(destination: Arc<str>, bytes: usize, mut permit: Permit) -> Slot {
         permit.slots.house.shares().take(permit.slots.own, 0, bytes);
         permit.bytes = bytes;
-        permit.slots.destinations().entered(&destination);
-        Slot { destination, permit }
+        let entry = permit.slots.destinations().entered(&destination, Instant::now());
+        Slot { destination, entry, permit }
     }
 
     /// Host and port; empty where they are known to the row's registration alone.
@@ -118,13 +127,31 @@ impl Slot {
         self.permit.bytes
     }
 
-    /// Leaves this row's destination out of every claim for a while, as its Retry-After asked.
-    pub(crate) fn park(&self, until: Instant) {
-        // Where a composed row goes may be known only to its registration; all such rows would be parked for one's sake.
-        if self.destination.is_empty() {
-            return;
+    /// What this row's attempt has told of its destination, and how long the receiver asked to be left alone.
+    pub(crate) fn report(&self, outcome: Outcome, asked: Option<Duration>) {
+        let (now, jitter) = (Instant::now(), crate::secret::random_unit());
+        let turn = self.permit.slots.destinations().report(&self.destination, self.entry, outcome, asked, now, jitter);
+        // Rows were sent there, so that it is host and port as an accepted URL writes them.
+        let destination = &*self.destination;
+        match turn {
+            Turn::None => {}
+            Turn::LetGo => {
+                tracing::info!(destination, "the destination answers again and gets deliveries, few at first")
+            }
+            Turn::Parked { reason, pause, again } => {
+                metrics::destination_parked(reason.code());
+                let (reason, seconds) = (reason.code(), pause.as_secs_f64());
+                match again {
+                    false => tracing::warn!(
+                        destination,
+                        reason,
+                        seconds,
+                        "the destination is parked; its rows wait, uncounted"
+                    ),
+                    true => tracing::debug!(destination, reason, seconds, "the destination stays parked"),
+                }
+            }
         }
-        self.permit.slots.destinations().park(&self.destination, until);
     }
 }
 
@@ -156,10 +183,15 @@ impl House {
 impl Slots {
     /// A view for each outbox, by their weights.
     pub(crate) fn of_outboxes(limits: Limits, weights: &[u32]) -> Vec<Arc<Slots>> {
+        let rules = Rules {
+            start: limits.per_destination_start as u32,
+            most: limits.per_destination as u32,
+            park_after: limits.park_after,
+        };
         let house = Arc::new(House {
             limits,
             shares: Mutex::new(Shares::new(limits.slots, limits.max_in_flight_bytes, weights)),
-            destinations: Mutex::new(Destinations::new(limits.per_destination)),
+            destinations: Mutex::new(Destinations::new(rules, weights.len())),
             offers: Mutex::new(Offers::new(weights)),
             doors: weights.iter().map(|_| Door::default()).collect(),
             emptied: Notify::new(),
@@ -167,6 +199,11 @@ impl Slots {
         let view =
             |own| Slots { house: house.clone(), own, limited: AtomicBool::new(false), failing: AtomicBool::new(false) };
         (0..weights.len()).map(|own| Arc::new(view(own))).collect()
+    }
+
+    /// The number of its outbox, and of the list that its replicas share.
+    pub(super) fn own(&self) -> usize {
+        self.own
     }
 
     pub(super) fn destinations(&self) -> MutexGuard<'_, Destinations> {
@@ -287,4 +324,60 @@ pub(super) enum ClaimEnd {
     Filled,
     Unfilled,
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        slots: 2,
+        per_destination_start: 1,
+        per_destination: 1,
+        park_after: 5,
+        attempt: Duration::from_secs(10),
+        claim_batch: 1,
+        max_in_flight_bytes: 1,
+        lease: Duration::from_secs(60),
+    };
+
+    #[tokio::test]
+    async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
+        let slots = Slots::of_outboxes(LIMITS, &[1]).remove(0);
+        let Room { mut permits, bytes } = slots.room().await.unwrap();
+        let slot = Slot::new("a".into(), 1, permits.pop().unwrap());
+        drop(bytes);
+        assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".to_owned(), 0)]);
+        assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (1, 0));
+        drop(slot);
+        assert!(slots.destinations().rooms(Instant::now()).rooms.is_empty(), "it has the default room again");
+        assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn room_that_was_not_used_is_given_back_and_whoever_waits_for_it_is_woken() {
+        let limits = Limits { slots: 4, claim_batch: 4, max_in_flight_bytes: 100, ..LIMITS };
+        let both = Slots::of_outboxes(limits, &[1, 1]);
+        let (first, second) = (both[0].room().await.unwrap(), both[1].room().await.unwrap());
+        assert_eq!((first.permits.len(), second.permits.len(), both[0].all_in_flight()), (3, 1, 4));
+        let waiting = tokio::spawn({
+            let slots = both[1].clone();
+            async move { slots.room().await.map(|room| room.permits.len()) }
+        });
+        let drained = both[1].drained();
+        drop(first);
+        assert!(waiting.await.unwrap() >= Some(1));
+        drop(second);
+        drained.await;
+    }
+
+    #[tokio::test]
+    async fn after_a_claim_that_failed_one_slot_is_asked_for() {
+        let limits = Limits { slots: 8, claim_batch: 8, max_in_flight_bytes: 100, ..LIMITS };
+        let slots = Slots::of_outboxes(limits, &[1]).remove(0);
+        for (end, asked_for) in [(ClaimEnd::Failed, 1), (ClaimEnd::Unfilled, 8)] {
+            slots.over(end);
+            assert_eq!(slots.room().await.unwrap().permits.len(), asked_for);
+        }
+    }
 }

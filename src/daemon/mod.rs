@@ -177,7 +177,10 @@ fn limits(config: &Config) -> Limits {
     let delivery = &config.settings.delivery;
     Limits {
         slots: delivery.slots,
+        per_destination_start: delivery.per_destination_start,
         per_destination: delivery.per_destination,
+        park_after: delivery.park_after,
+        attempt: config.settings.egress.attempt_timeout,
         claim_batch: delivery.claim_batch,
         max_in_flight_bytes: delivery.max_in_flight_bytes,
         lease: delivery.lease,

@@ -13,7 +13,7 @@ use tracing::{Instrument, Span};
 use super::outage::Outage;
 use super::presence::{Identity, Presence};
 use super::{DaemonError, census, loops, refusals};
-use crate::claim::Slots;
+use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
 use crate::deliver::{Phases, ResolverWatch, Snapshot, Tools};
 use crate::settle;
@@ -144,6 +144,7 @@ impl Outbox {
             Tools::new(config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers.clone(), *number);
         let wake = Arc::new(Notify::new());
         let settling = settle::run(store.clone(), queue, health.clone());
+        let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), wake.clone());
         let claiming = loops::claim(
             store.clone(),
             slots.clone(),
@@ -153,6 +154,14 @@ impl Outbox {
             phases.clone(),
             outage.clone(),
         );
+        let is_reached = self.is_reached();
+        let claiming = async move {
+            if is_reached {
+                parking.learn().await;
+            }
+            tokio::spawn(parking.share().in_current_span());
+            claiming.await;
+        };
         let probing = loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone());
         let sweeping = loops::sweep(store.clone(), settings.sweep.clone(), outage.clone());
         tokio::spawn(loops::hear(store.clone(), wake).instrument(span.clone()));

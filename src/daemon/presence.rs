@@ -19,7 +19,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What this process is called, on whichever list.
 pub(super) struct Identity {
-    replica: String,
+    replica: Arc<str>,
     host: String,
 }
 
@@ -28,7 +28,7 @@ impl Identity {
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         // A container's process has the same number each time.
         let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
-        Arc::new(Identity { replica, host })
+        Arc::new(Identity { replica: replica.into(), host })
     }
 }
 
@@ -44,6 +44,11 @@ pub(super) struct Presence {
 impl Presence {
     pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, identity: Arc<Identity>) -> Presence {
         Presence { store, snapshot, identity, due: Mutex::new(Instant::now()), gone: AtomicBool::new(false) }
+    }
+
+    /// By which the other replicas know this one.
+    pub(super) fn name(&self) -> Arc<str> {
+        self.identity.replica.clone()
     }
 
     /// If it is time to.

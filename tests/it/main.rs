@@ -30,6 +30,7 @@ mod names;
 mod notify;
 mod outage;
 mod outboxes;
+mod parking;
 mod poison;
 mod readme;
 mod receive_crash;

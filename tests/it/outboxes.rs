@@ -199,6 +199,7 @@ async fn whoever_comes_to_full_slots_begins_at_once_and_gets_its_part_of_those_t
     let config = world
         .config()
         .set("delivery.slots", 16)
+        .set("delivery.per_destination_start", 64)
         .set("egress.attempt_timeout", "50s")
         .unset("database.url")
         .extra(&entry("eu", &world.database.url, ""))
@@ -280,6 +281,50 @@ async fn a_destination_has_one_cap_over_claims_that_are_under_way_together() {
     gate.open();
     all_delivered(&world.database, 40).await;
     all_delivered(&second, 40).await;
+}
+
+/// What asked one of them to be left alone is left alone by all, and so by the other replicas of each.
+#[tokio::test]
+async fn a_destination_that_is_parked_is_parked_for_every_outbox() {
+    let (world, second) = (World::new().await, Database::new().await);
+    world.receiver.answer(|target, _| match target {
+        "/first" => Answer::status(503).header("Retry-After", "600"),
+        _ => Answer::status(200),
+    });
+    let config = two(&world, world.config(), &second.url);
+    let daemon = Daemon::start(&config).await;
+    insert(&world, &world.database, "/first", 1).await;
+    let name = world.receiver.address.to_string();
+    let shown = async |outbox: &str| {
+        let done = outboxd(&config, &["destinations", "--json", "--outbox", outbox], "").await;
+        let shown: serde_json::Value = serde_json::from_str(&done.stdout).expect("JSON");
+        let mut all = shown["destinations"].as_array().expect("a list").clone().into_iter();
+        all.find(|one| one["destination"] == name.as_str()).unwrap_or_default()
+    };
+    for outbox in ["eu", "us"] {
+        eventually(&format!("{outbox} lists it"), async || match shown(outbox).await {
+            one if one["parked"]["reason"] == "retry_after" => Ok(()),
+            one => Err(one.to_string()),
+        })
+        .await;
+    }
+    insert(&world, &second, "/second", 3).await;
+    eventually("its rows are due and wait", async || match shown("us").await {
+        one if one["due"] == 3 => Ok(()),
+        one => Err(one.to_string()),
+    })
+    .await;
+    let looks = async || daemon.metrics().await.total("outboxd_claims_total", &[("outbox", "us")]);
+    let before = looks().await;
+    eventually("it was looked for rows", async || match looks().await {
+        now if now >= before + 3.0 => Ok(()),
+        now => Err(now),
+    })
+    .await;
+    assert_eq!(seen(&world, "/second"), 0);
+    let released = outboxd(&config, &["destinations", "--release", &name], "").await;
+    assert_eq!(released.code, Some(0), "{released:?}");
+    all_delivered(&second, 3).await;
 }
 
 #[tokio::test]
@@ -386,7 +431,15 @@ async fn commands_say_which_outbox_they_are_about_and_ask_where_only_one_can_be_
     }
     let check = run(&["check", "--outbox", "us"]).await;
     assert!(check.code == Some(0) && !check.stdout.contains("outbox eu: "), "{check:?}");
-    for command in [&["check"][..], &["migrate"], &["keys"], &["rekey"], &["scope", "list"], &["open", "--id", "1"]] {
+    for command in [
+        &["check"][..],
+        &["migrate"],
+        &["keys"],
+        &["rekey"],
+        &["destinations"],
+        &["scope", "list"],
+        &["open", "--id", "1"],
+    ] {
         let done = run(&[command, &["--outbox", "asia"]].concat()).await;
         let said = format!("{}{}", done.stdout, done.stderr);
         assert!(said.contains("--outbox asia: there is no such outbox; there are eu, us"), "{command:?}: {said}");
@@ -397,13 +450,16 @@ async fn commands_say_which_outbox_they_are_about_and_ask_where_only_one_can_be_
         assert!(done.stderr.contains("say which outbox is meant, by --outbox NAME: eu, us"), "{done:?}");
         assert_eq!(done.code, Some(EX_USAGE));
     }
+    let shown = run(&["destinations"]).await.stdout;
+    assert_eq!(shown.matches("nothing is due and nothing is parked").count(), 2, "{shown}");
+    assert!(shown.starts_with("outbox eu\n") && shown.contains("outbox us\n"), "{shown}");
     let single = outboxd(&world.config(), &["keys", "--outbox", "eu"], "").await;
     assert!(single.code == Some(EX_USAGE) && single.stderr.contains("has no [[outboxes]]"), "{single:?}");
     let receive = run(&["receive", "--set", "receive.profile=adcp-webhook"]).await;
     assert!(receive.code == Some(EX_CONFIG) && receive.stderr.contains("outboxes is set"), "{receive:?}");
 
     let down = two(&world, world.config(), &Link::down().url(&second.name));
-    for command in [&["migrate"][..], &["keys"], &["rekey"]] {
+    for command in [&["migrate"][..], &["keys"], &["rekey"], &["destinations"]] {
         let done = outboxd(&down, command, "").await;
         assert_eq!(done.code, Some(EX_UNAVAILABLE), "{command:?}: {done:?}");
         assert!(done.stderr.contains("outboxd: outbox us: "), "{command:?}: {done:?}");
