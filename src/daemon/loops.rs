@@ -26,6 +26,8 @@ const SKEW_WARNS: f64 = 5.0;
 const TRIAL_EVERY: Duration = Duration::from_secs(10);
 /// A connection that lasted this long was good: the next try need not wait longer for it.
 const HEARD_LONG: Duration = Duration::from_secs(10);
+/// Deliveries that are started before those under way are attended to.
+const TOGETHER: usize = 16;
 const SWEEP_ROWS: u32 = 1000;
 const SAMPLE_ROWS: u32 = 10_000;
 
@@ -76,9 +78,7 @@ pub(super) async fn claim(
                 meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 meter.in_flight(slots.in_flight());
                 let idle = claims.is_empty() && !trial;
-                for claim in claims {
-                    tokio::spawn(deliver(claim, tools.clone()).in_current_span());
-                }
+                tokio::spawn(release(claims, tools.clone()).in_current_span());
                 if idle {
                     tokio::select! {
                         () = wait(jittered(poll), &phases) => {}
@@ -93,6 +93,17 @@ pub(super) async fn claim(
                 wait(pause.next(), &phases).await;
             }
         }
+    }
+}
+
+/// Starts the deliveries of a batch, a few at a time: where a receiver is quick, the connections of the first few serve the
+/// next, and the batch needs no connection for each of its rows. Meanwhile the next batch is asked for.
+async fn release(claims: Vec<Claim>, tools: Arc<Tools>) {
+    for (nth, claim) in claims.into_iter().enumerate() {
+        if nth % TOGETHER == 0 {
+            tokio::task::yield_now().await;
+        }
+        tokio::spawn(deliver(claim, tools.clone()).in_current_span());
     }
 }
 
