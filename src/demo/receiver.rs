@@ -137,7 +137,7 @@ async fn answer(
     let attempts = seen.attempts.entry(key.clone()).or_default();
     *attempts += 1;
     let reply = match character {
-        Character::FailsTwice if *attempts <= 2 => StatusCode::SERVICE_UNAVAILABLE,
+        Character::FailsTwice if *attempts <= 2 => StatusCode::INTERNAL_SERVER_ERROR,
         Character::Gone => StatusCode::GONE,
         _ => StatusCode::OK,
     };
