@@ -115,7 +115,6 @@ impl Slots {
         let destination: Arc<str> = facts.as_ref().map_or("", |facts| facts.destination.as_str()).into();
         let rendered_from = |row: &Row| row.composed.as_ref().map_or(0, |composed| composed.result.len());
         let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len() + rendered_from(row));
-        self.destinations().entered(&destination);
         // A broken row tells no times; it is quarantined whatever they are.
         let times = Times {
             due_for: facts.as_ref().map_or(Duration::ZERO, |facts| facts.due_for),

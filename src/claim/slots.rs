@@ -150,3 +150,26 @@ impl Slots {
         Some(Room { permits, bytes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
+        let limits = Limits {
+            slots: 2,
+            per_destination: 1,
+            claim_batch: 1,
+            max_in_flight_bytes: 1,
+            lease: Duration::from_secs(60),
+        };
+        let slots = Slots::new(limits);
+        let Room { mut permits, .. } = slots.room().await.unwrap();
+        let slot = Slot::new(slots.clone(), "a".into(), 1, permits.pop().unwrap());
+        assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".to_owned(), 0)]);
+        drop(slot);
+        assert!(slots.destinations().rooms(Instant::now()).rooms.is_empty());
+        assert_eq!((slots.in_flight(), slots.bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+}
