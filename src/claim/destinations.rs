@@ -47,9 +47,8 @@ impl Destinations {
         destination.parked_until = destination.parked_until.max(Some(until));
     }
 
-    /// Whether some destination has all that it may have.
-    pub(super) fn any_full(&self) -> bool {
-        self.known.values().any(|destination| destination.in_flight >= self.cap)
+    pub(super) fn in_flight(&self, name: &str) -> u32 {
+        self.known.get(name).map_or(0, |destination| destination.in_flight as u32)
     }
 
     pub(super) fn rooms(&mut self, now: Instant) -> Rooms {

@@ -3,8 +3,11 @@
 
 mod composed;
 mod destinations;
+mod list;
+mod looks;
 mod slots;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +15,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::envelope::Row;
-use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, StoreError};
+use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
 use destinations::Rooms;
+use list::list_beside;
+use looks::Look;
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -64,14 +69,14 @@ impl Times {
 
 impl Slots {
     /// Claims what is due and fits into the room; empty where nothing was.
-    pub(crate) async fn claim(self: &Arc<Self>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+    pub(crate) async fn claim(self: &Arc<Self>, store: &Arc<Store>, room: Room) -> Result<Vec<Claim>, StoreError> {
         self.claim_except(store, room, &[]).await
     }
 
     /// One row, and of none of these destinations.
     pub(crate) async fn claim_one(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Arc<Store>,
         mut room: Room,
         except: &[Arc<str>],
     ) -> Result<Option<Claim>, StoreError> {
@@ -81,30 +86,61 @@ impl Slots {
 
     async fn claim_except(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Arc<Store>,
         room: Room,
         except: &[Arc<str>],
     ) -> Result<Vec<Claim>, StoreError> {
         let Room { mut permits, bytes } = room;
         let asked_at = Instant::now();
-        let Rooms { mut rooms, default_room, parked } = self.destinations().rooms(asked_at);
-        metrics::destinations_parked(parked);
-        rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
-        rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
+        self.use_room();
+        let mut rooms = self.destinations().rooms(asked_at);
+        metrics::destinations_parked(rooms.parked);
+        rooms.rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
+        rooms.rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
+        let look = self.looks().next(&rooms, permits.len() as u32, store.finds_by_destination());
+        list_beside(self, store);
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
             max_bytes: bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits().lease,
-            rooms,
-            default_room,
+            default_room: rooms.default_room,
+            rooms: self.rooms_in(rooms, &look),
         };
-        let batch = store.claim_due(&request).await?;
+        let batch = match &look {
+            Look::Head => {
+                let found = store.claim_due(&request).await?;
+                self.looks().saw_head(found.looking, asked_at.elapsed(), found.rows.len() as u32);
+                found.rows
+            }
+            Look::Around { around, .. } => {
+                let (rows, seen) = store.claim_around(&request, around).await?;
+                self.looks().saw_around(around, &seen, request.max_rows, rows.len() as u32);
+                rows
+            }
+        };
+        metrics::destinations_behind(self.looks().behind());
         let batch = fill_composed(store, batch, bytes).await;
-        let claims: Vec<Claim> =
-            batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
-        self.note_limited();
-        Ok(claims)
+        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
+    }
+
+    /// What each destination may take in this look, and what it holds already.
+    fn rooms_in(&self, rooms: Rooms, look: &Look) -> Vec<DestinationRoom> {
+        let destinations = self.destinations();
+        let mut given: HashMap<Arc<str>, u32> =
+            rooms.rooms.into_iter().map(|(name, room)| (name.into(), room)).collect();
+        if let Look::Around { around, each } = look {
+            for (name, _) in &around.named {
+                let room = given.entry(name.clone()).or_insert(rooms.default_room);
+                *room = (*room).min(*each);
+            }
+        }
+        let room = |(name, room): (Arc<str>, u32)| DestinationRoom {
+            room,
+            in_flight: destinations.in_flight(&name),
+            destination: name,
+        };
+        given.into_iter().map(room).collect()
     }
 
     fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {

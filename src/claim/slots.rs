@@ -1,6 +1,6 @@
 //! The slots of this process: who holds them, and when one comes free. Asks no database.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::destinations::Destinations;
+use super::looks::{Looks, Outlook};
 
-/// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
+/// How long a claim waits for more free slots, or for more room where it was waited for, once there is some: a batch costs
+/// Postgres little more than a single row.
 const GATHER: Duration = Duration::from_millis(10);
 /// How long one wait may last before the loop shows that it lives.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,8 +23,10 @@ pub(crate) struct Slots {
     bytes: AtomicUsize,
     destinations: Mutex<Destinations>,
     freed: Notify,
-    /// Whether the last claim left rows behind only because their destination had its share.
-    limited: AtomicBool,
+    looks: Mutex<Looks>,
+    /// Rows that ended since the last claim although others of their destination wait, or as good as that.
+    room_made: AtomicUsize,
+    more_room: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +57,9 @@ impl Drop for Slot {
         self.slots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.slots.destinations().left(&self.destination);
         self.slots.freed.notify_one();
+        if self.slots.looks().waits_for(&self.destination) {
+            self.slots.make_room(1);
+        }
     }
 }
 
@@ -86,7 +93,9 @@ impl Slots {
             bytes: AtomicUsize::new(0),
             destinations: Mutex::new(Destinations::new(limits.per_destination)),
             freed: Notify::new(),
-            limited: AtomicBool::new(false),
+            looks: Mutex::new(Looks::new()),
+            room_made: AtomicUsize::new(0),
+            more_room: Notify::new(),
         })
     }
 
@@ -99,10 +108,30 @@ impl Slots {
         &self.limits
     }
 
-    /// To be called after each claim, when its rows have their slots.
-    pub(super) fn note_limited(&self) {
-        let limited = self.destinations().any_full();
-        self.limited.store(limited, Ordering::Relaxed);
+    pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {
+        // Whatever a panic leaves half written is found again by the next list.
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn make_room(&self, rows: usize) {
+        self.room_made.fetch_add(rows, Ordering::Relaxed);
+        self.more_room.notify_one();
+    }
+
+    /// To be called before each claim, which uses it.
+    pub(super) fn use_room(&self) {
+        self.room_made.store(0, Ordering::Relaxed);
+    }
+
+    /// Room that is worth a claim at once.
+    pub(super) fn worthwhile(&self) -> usize {
+        self.limits.claim_batch.min(self.limits.per_destination).div_ceil(4)
+    }
+
+    async fn room_for(&self, rows: usize) {
+        while self.room_made.load(Ordering::Relaxed) < rows {
+            self.more_room.notified().await;
+        }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -119,13 +148,22 @@ impl Slots {
         self.limits.slots
     }
 
-    /// Resolves when a destination that was at its cap has room again; never if none was. Without this a backlog for
-    /// one destination would move only as often as an idle daemon polls.
+    /// Whether the last look found what there is, so that the next can wait for something to happen.
+    pub(crate) fn looked_through(&self) -> bool {
+        self.looks().outlook() != Outlook::More
+    }
+
+    /// Resolves when enough room was made for destinations that were left with rows due, or a moment later.
+    pub(crate) async fn room_gathered(&self) {
+        let _ = tokio::time::timeout(GATHER, self.room_for(self.worthwhile())).await;
+    }
+
+    /// Resolves when a destination that was left with rows due has room again, and enough of it or a moment later: without
+    /// this a backlog for one destination would move only as often as an idle daemon polls, and without the moment each of
+    /// its rows would have a claim to itself.
     pub(crate) async fn room_made(&self) {
-        if !self.limited.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        self.freed.notified().await;
+        self.room_for(1).await;
+        self.room_gathered().await;
     }
 
     /// Room for up to one batch: waits for the first free slot, then briefly for more. `None` if none came free in time.

@@ -73,7 +73,8 @@ pub(super) async fn claim(
                 outage.ok();
                 metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 metrics::in_flight(slots.in_flight(), slots.limit());
-                let idle = claims.is_empty() && !trial;
+                let idle = claims.is_empty() && !trial && slots.looked_through();
+                let gather = !claims.is_empty() && slots.looked_through();
                 for claim in claims {
                     tokio::spawn(deliver(claim, tools.clone()));
                 }
@@ -81,6 +82,11 @@ pub(super) async fn claim(
                     tokio::select! {
                         () = wait(jittered(poll), &phases) => {}
                         () = slots.room_made() => {}
+                        () = wake.notified() => {}
+                    }
+                } else if gather {
+                    tokio::select! {
+                        () = slots.room_gathered() => {}
                         () = wake.notified() => {}
                     }
                 }
@@ -112,7 +118,7 @@ impl Trials {
         now >= *self.next.get_or_insert(now + TRIAL_EVERY)
     }
 
-    async fn claim(&mut self, slots: &Arc<Slots>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+    async fn claim(&mut self, slots: &Arc<Slots>, store: &Arc<Store>, room: Room) -> Result<Vec<Claim>, StoreError> {
         self.next = Some(Instant::now() + TRIAL_EVERY);
         let claim = slots.claim_one(store, room, &self.had).await?;
         match &claim {

@@ -25,6 +25,7 @@ const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const DESTINATIONS_BEHIND: &str = "outboxd_destinations_behind";
 const RESOLVER_DOWN: &str = "outboxd_resolver_down";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
 const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
@@ -93,6 +94,7 @@ fn describe() {
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
+    describe_gauge!(DESTINATIONS_BEHIND, count, "Destinations known to have rows due that wait for room.");
     describe_gauge!(RESOLVER_DOWN, count, "1 while the name servers answer nothing and nothing is claimed.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
     describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
@@ -180,6 +182,10 @@ pub(crate) fn dials(total: u64) {
 
 pub(crate) fn connections_idle(count: usize) {
     gauge!(CONNECTIONS_IDLE).set(count as f64);
+}
+
+pub(crate) fn destinations_behind(count: usize) {
+    gauge!(DESTINATIONS_BEHIND).set(count as f64);
 }
 
 pub(crate) fn destinations_parked(count: usize) {
