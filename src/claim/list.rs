@@ -37,7 +37,7 @@ async fn list(store: &Store, from: &str) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     while !listing.ended && listing.destinations.len() < AT_MOST {
         let from = listing.destinations.last().map_or(from, |last| last.destination.as_str());
-        let more = store.list_destinations(from, AT_ONCE).await?;
+        let more = store.list_due(from, AT_ONCE).await?;
         listing.ended = (more.len() as u32) < AT_ONCE;
         // Each statement but the first begins with the last one's last.
         let again = usize::from(!listing.destinations.is_empty());

@@ -1,10 +1,14 @@
 //! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
 //! posts nothing.
 
+mod breaker;
+mod cap;
 mod composed;
 mod destinations;
 mod list;
 mod looks;
+mod outcome;
+mod parking;
 mod slots;
 
 use std::collections::HashMap;
@@ -21,6 +25,9 @@ use composed::fill_composed;
 use destinations::Rooms;
 use list::list_beside;
 use looks::Look;
+pub(crate) use outcome::{Outcome, Reason};
+pub(crate) use parking::Parking;
+use parking::keep_probes;
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -121,6 +128,7 @@ impl Slots {
         };
         metrics::destinations_behind(self.looks().behind());
         let batch = fill_composed(store, batch, bytes).await;
+        let batch = keep_probes(self, store, batch).await;
         Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
     }
 

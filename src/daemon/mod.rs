@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
-use crate::claim::{Limits, Slots};
+use crate::claim::{Limits, Parking, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
 use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
@@ -128,6 +128,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
     let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
     let wake = Arc::new(Notify::new());
+    let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), wake.clone());
+    if !health.has(Condition::Database) {
+        parking.learn().await;
+    }
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
@@ -138,6 +142,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         outage.clone(),
     ));
     tokio::spawn(loops::hear(store.clone(), wake));
+    tokio::spawn(parking.share());
     tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
     look_on(&store, &snapshot, &health);
@@ -199,7 +204,10 @@ fn limits(config: &Config) -> Limits {
     let delivery = &config.settings.delivery;
     Limits {
         slots: delivery.slots,
+        per_destination_start: delivery.per_destination_start,
         per_destination: delivery.per_destination,
+        park_after: delivery.park_after,
+        attempt: config.settings.egress.attempt_timeout,
         claim_batch: delivery.claim_batch,
         max_in_flight_bytes: delivery.max_in_flight_bytes,
         lease: delivery.lease,

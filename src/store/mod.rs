@@ -13,6 +13,7 @@ mod inspect;
 mod listen;
 mod look;
 mod migrate;
+mod parking;
 mod preflight;
 mod replicas;
 mod scopes;
@@ -42,6 +43,7 @@ pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
 pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
 pub(crate) use migrate::{Step, printed};
+pub(crate) use parking::{NewParked, ShownDestination, ShownParked};
 pub(crate) use preflight::{Finding, Severity};
 pub(crate) use replicas::{NewReplica, Replica};
 pub(crate) use scopes::{ChangedScope, ClientDraft, KeyDraft, Retired, ScopeDraft, StoredKey, StoredScope};
@@ -167,9 +169,9 @@ impl Store {
         claim::read_around(answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    /// `sql/outbox/list_destinations.sql`: in the order of their names; fewer than `most`: those were the last.
-    pub(crate) async fn list_destinations(&self, from: &str, most: u32) -> Result<Vec<Listed>, StoreError> {
-        self.read_all(&self.statements.list_destinations, &[&from, &i64::from(most)], look::read_listed).await
+    /// `sql/outbox/list_due.sql`: in the order of their names; fewer than `most`: those were the last.
+    pub(crate) async fn list_due(&self, from: &str, most: u32) -> Result<Vec<Listed>, StoreError> {
+        self.read_all(&self.statements.list_due, &[&from, &i64::from(most)], look::read_listed).await
     }
 
     /// `sql/outbox/read_composed.sql`, by task.

@@ -8,6 +8,7 @@ mod encryption;
 mod inbox;
 mod inbox_plans;
 mod looks;
+mod parking;
 mod plans;
 mod processing;
 mod schema;

@@ -79,7 +79,7 @@ async fn without_the_index_by_destination_all_of_it_still_works() {
     let daemon = Daemon::start(&config).await;
     daemon.line(0, &["no index finds rows by their destination", "outboxd migrate"]).await;
     elsewhere.wait_for(3).await;
-    let listed = daemon.metrics().await.total(STATEMENTS, &[("statement", "outbox/list_destinations")]);
+    let listed = daemon.metrics().await.total(STATEMENTS, &[("statement", "outbox/list_due")]);
     assert_eq!(listed, 0.0, "destinations were listed without an index");
     gate.open();
     world.all_are_within(Duration::from_secs(60), "delivered").await;

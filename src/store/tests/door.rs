@@ -141,7 +141,7 @@ async fn a_killed_connection_is_reported_and_replaced() {
 async fn a_statement_that_a_change_of_the_table_made_stale_is_prepared_again() {
     let db = Database::new(Schema::Ours).await;
     let store = open(&one_connection(&db.url));
-    store.claim_due(&request(1)).await.expect("it claims").rows;
+    store.claim_due(&request(1)).await.expect("it claims");
     db.insert(&[A]).await;
     db.run(&format!("alter table {TABLE} alter column task_type type varchar(80)")).await;
     assert_eq!(store.claim_due(&request(1)).await.expect("it claims again").rows.len(), 1);

@@ -178,11 +178,11 @@ async fn rows_that_are_not_due_are_left_by_every_kind_of_look() {
     none.rooms = vec![room("a.example", 0)];
     let (_, seen) = look(&db, &none, &around).await;
     assert_eq!((seen.scanned, ids_left(&seen)), (2, vec![rows[3]]));
-    let listed = db.store.list_destinations("", 10).await.expect("it lists");
+    let listed = db.store.list_due("", 10).await.expect("it lists");
     assert_eq!(listed.iter().map(|one| one.first_due.map(|due| due.id)).collect::<Vec<_>>(), [Some(rows[3])]);
     let (taken, seen) = look(&db, &request(1), &named(&["a.example"])).await;
     assert_eq!((taken, seen.left.len()), (vec![rows[3], rows[4]], 0));
-    assert_eq!(db.store.list_destinations("", 10).await.expect("it lists")[0].first_due, None);
+    assert_eq!(db.store.list_due("", 10).await.expect("it lists")[0].first_due, None);
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn destinations_are_listed_in_order_with_the_first_row_due_of_each() {
     let rows = db.insert(&[B, A, B, "nonsense", "https://c.example/"]).await;
     db.run(&format!("update {TABLE} set available_at = now() + interval '1 hour' where id = {}", rows[4])).await;
     let list = async |from: &str, most: u32| -> Vec<(String, Option<i64>)> {
-        let listed = db.store.list_destinations(from, most).await.expect("it lists");
+        let listed = db.store.list_due(from, most).await.expect("it lists");
         listed.into_iter().map(|one| (one.destination, one.first_due.map(|due| due.id))).collect()
     };
     let all = [("", Some(rows[3])), ("a.example", Some(rows[1])), ("b.example", Some(rows[0])), ("c.example", None)];

@@ -158,7 +158,7 @@ async fn destinations_are_listed_by_a_step_for_each_however_many_rows_they_have(
     fill_with_full(&db).await;
     fill(&db, 20_000, "pending", SOON, HORIZON_AHEAD).await;
     for _ in 0..2 {
-        let plan = plan(&db, &db.store.statements.list_destinations, &[&"", &200_i64]).await;
+        let plan = plan(&db, &db.store.statements.list_due, &[&"", &200_i64]).await;
         assert!(plan.contains("rows=11 loops=1"), "{plan}");
         assert_by_index(&plan, "destination_idx", 200);
         analyze(&db).await;
