@@ -7,15 +7,16 @@ mod composed;
 mod destinations;
 mod list;
 mod looks;
+mod offers;
 mod outcome;
 mod parking;
+mod shares;
 mod slots;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::envelope::Row;
@@ -28,6 +29,7 @@ use looks::Look;
 pub(crate) use outcome::{Outcome, Reason};
 pub(crate) use parking::Parking;
 use parking::keep_probes;
+use slots::{ClaimEnd, Permit};
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -97,10 +99,31 @@ impl Slots {
         room: Room,
         except: &[Arc<str>],
     ) -> Result<Vec<Claim>, StoreError> {
-        let Room { mut permits, bytes } = room;
+        let Room { permits, bytes: promise } = room;
+        let most = permits.len();
+        let claimed = self.claim_into(permits, promise.bytes, store, except).await;
+        let end = match &claimed {
+            Err(_) => ClaimEnd::Failed,
+            Ok(claims) => {
+                let bytes: usize = claims.iter().map(|claim| claim.slot.bytes()).sum();
+                // A row that did not fit into the bytes is not told of; where half of them were taken there may be one.
+                if claims.len() == most || bytes > promise.bytes / 2 { ClaimEnd::Filled } else { ClaimEnd::Unfilled }
+            }
+        };
+        self.over(end);
+        claimed
+    }
+
+    async fn claim_into(
+        self: &Arc<Self>,
+        mut permits: Vec<Permit>,
+        max_bytes: usize,
+        store: &Arc<Store>,
+        except: &[Arc<str>],
+    ) -> Result<Vec<Claim>, StoreError> {
         let asked_at = Instant::now();
         self.use_room();
-        let mut rooms = self.destinations().rooms(asked_at);
+        let mut rooms = self.offer(asked_at);
         metrics::destinations_parked(rooms.parked);
         rooms.rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
         rooms.rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
@@ -108,7 +131,7 @@ impl Slots {
         list_beside(self, store);
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
-            max_bytes: bytes as u64,
+            max_bytes: max_bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits().lease,
             default_room: rooms.default_room,
@@ -126,8 +149,8 @@ impl Slots {
                 rows
             }
         };
-        metrics::destinations_behind(self.looks().behind());
-        let batch = fill_composed(store, batch, bytes).await;
+        metrics::destinations_behind(self.behind());
+        let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
         Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
     }
@@ -151,7 +174,7 @@ impl Slots {
         given.into_iter().map(room).collect()
     }
 
-    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {
+    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {
         let (held, row, facts) = match claimed {
             Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
@@ -166,7 +189,7 @@ impl Slots {
             since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
             retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
-        let slot = Slot::new(self.clone(), destination, bytes, permit);
+        let slot = Slot::new(destination, bytes, permit);
         Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
     }
 }

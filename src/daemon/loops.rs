@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::outage::{Outage, Pause};
 use super::presence::Presence;
@@ -71,12 +72,13 @@ pub(super) async fn claim(
             Ok(claims) => {
                 pause.reset();
                 outage.ok();
-                metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
-                metrics::in_flight(slots.in_flight(), slots.limit());
+                let meter = &outage.health.meter;
+                meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
+                meter.in_flight(slots.in_flight());
                 let idle = claims.is_empty() && !trial && slots.looked_through();
                 let gather = !claims.is_empty() && slots.looked_through();
                 for claim in claims {
-                    tokio::spawn(deliver(claim, tools.clone()));
+                    tokio::spawn(deliver(claim, tools.clone()).in_current_span());
                 }
                 if idle {
                     tokio::select! {
@@ -92,7 +94,7 @@ pub(super) async fn claim(
                 }
             }
             Err(error) => {
-                metrics::claimed("error", 0);
+                outage.health.meter.claimed("error", 0);
                 outage.failed("claim", &error);
                 wait(pause.next(), &phases).await;
             }
@@ -195,7 +197,7 @@ async fn sweep_once(
     }
     loop {
         let expired = store.expire_overdue(SWEEP_ROWS).await?.len() as u64;
-        metrics::expired(expired);
+        health.meter.expired(expired);
         if expired > 0 {
             tracing::warn!(rows = expired, "rows reached their retry horizon undelivered and are expired");
         }
@@ -205,7 +207,7 @@ async fn sweep_once(
     }
     while Instant::now() >= *purge_at {
         let purged = store.purge_settled(SWEEP_ROWS).await?;
-        metrics::purged(purged);
+        health.meter.purged(purged);
         health.beat(Loop::Sweep);
         if purged < u64::from(SWEEP_ROWS) {
             *purge_at = Instant::now() + purge_interval;
@@ -225,8 +227,9 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
             presence.renew().await;
         }
         let pool = store.pool_status();
-        metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
-        metrics::in_flight(slots.in_flight(), slots.limit());
+        outage.health.meter.database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
+        outage.health.meter.in_flight(slots.in_flight());
+        metrics::slots(slots.limit());
         tokio::time::sleep(jittered(PROBE_EVERY)).await;
     }
 }
@@ -257,7 +260,7 @@ async fn probe_once(
     if now >= *sample_at && !outage.health.has(Condition::Schema) {
         *sample_at = now + SAMPLE_EVERY;
         let backlog = store.sample_backlog(SAMPLE_ROWS).await?;
-        metrics::backlog(backlog.due, backlog.oldest);
+        outage.health.meter.backlog(backlog.due, backlog.oldest);
     }
     Ok(())
 }
@@ -269,7 +272,7 @@ pub(crate) fn skew(probe: &Probe, asked: (SystemTime, Instant)) -> f64 {
 }
 
 fn judge_clock(skew: f64, health: &Health) {
-    metrics::clock_skew(skew);
+    health.meter.clock_skew(skew);
     let fault = (skew.abs() > SKEW_STOPS)
         .then(|| format!("this machine's clock is more than {SKEW_STOPS} s off the database's; nothing is sent"));
     let stops = fault.is_some();
