@@ -254,11 +254,8 @@ impl Destinations {
         turn
     }
 
-    /// Whether some destination has all that it may have, so that rows of it may have been left behind. Parked ones have
-    /// nothing to wait for but their time.
-    pub(super) fn any_full(&self) -> bool {
-        let now = Instant::now();
-        self.known.values().any(|one| one.in_flight >= one.cap.allowed() && one.breaker.state(now) == State::Closed)
+    pub(super) fn in_flight(&self, name: &str) -> u32 {
+        self.known.get(name).map_or(0, |destination| destination.in_flight)
     }
 
     pub(super) fn rooms(&mut self, now: Instant) -> Rooms {

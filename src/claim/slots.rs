@@ -1,7 +1,7 @@
 //! The slots of this process: who holds them, and when one comes free. Several outboxes share them, each by a view of its
 //! own. Asks no database.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +9,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::destinations::{Destinations, Entry, Rooms, Rules, Turn};
+use super::looks::{Looks, Outlook};
 use super::offers::Offers;
 use super::outcome::Outcome;
 use super::shares::Shares;
 use crate::telemetry::metrics;
 
-/// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
+/// How long a claim waits for more free slots, or for more room where it was waited for, once there is some: a batch costs
+/// Postgres little more than a single row.
 const GATHER: Duration = Duration::from_millis(10);
 /// How long one wait may last before the loop shows that it lives.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,8 +26,6 @@ pub(crate) struct Slots {
     house: Arc<House>,
     /// Which outbox of the house it is.
     own: usize,
-    /// Whether the last claim left rows behind only because their destination had its share.
-    limited: AtomicBool,
     /// Whether the last claim failed.
     failing: AtomicBool,
 }
@@ -41,9 +41,12 @@ struct House {
     emptied: Notify,
 }
 
-/// Where one outbox waits.
-#[derive(Default)]
+/// What one outbox knows of its rows, and where it waits.
 struct Door {
+    looks: Mutex<Looks>,
+    /// Rows that ended since the last claim although others of their destination wait, or as good as that.
+    room_made: AtomicUsize,
+    more_room: Notify,
     /// There is the room that it waits for.
     room: Notify,
     /// A row has left its slot, whosever it was.
@@ -106,7 +109,12 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let slots = &self.permit.slots;
         slots.destinations().left(&self.destination, self.entry, Instant::now());
-        slots.house.doors.iter().for_each(|door| door.freed.notify_one());
+        for door in &slots.house.doors {
+            door.freed.notify_one();
+            if lock(&door.looks).waits_for(&self.destination) {
+                door.make_room(1);
+            }
+        }
     }
 }
 
@@ -167,6 +175,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Door {
+    fn new() -> Door {
+        Door {
+            looks: Mutex::new(Looks::new()),
+            room_made: AtomicUsize::new(0),
+            more_room: Notify::new(),
+            room: Notify::new(),
+            freed: Notify::new(),
+        }
+    }
+
+    fn make_room(&self, rows: usize) {
+        self.room_made.fetch_add(rows, Ordering::Relaxed);
+        self.more_room.notify_one();
+    }
+}
+
 impl House {
     fn shares(&self) -> MutexGuard<'_, Shares> {
         lock(&self.shares)
@@ -200,11 +225,10 @@ impl Slots {
             shares: Mutex::new(Shares::new(limits.slots, limits.max_in_flight_bytes, weights)),
             destinations: Mutex::new(Destinations::new(rules, weights.len())),
             offers: Mutex::new(Offers::new(weights)),
-            doors: weights.iter().map(|_| Door::default()).collect(),
+            doors: weights.iter().map(|_| Door::new()).collect(),
             emptied: Notify::new(),
         });
-        let view =
-            |own| Slots { house: house.clone(), own, limited: AtomicBool::new(false), failing: AtomicBool::new(false) };
+        let view = |own| Slots { house: house.clone(), own, failing: AtomicBool::new(false) };
         (0..weights.len()).map(|own| Arc::new(view(own))).collect()
     }
 
@@ -229,10 +253,42 @@ impl Slots {
         offers.offer(self.own, there, now)
     }
 
+    fn door(&self) -> &Door {
+        &self.house.doors[self.own]
+    }
+
+    /// Destinations that were left with rows due, over all outboxes.
+    pub(super) fn behind(&self) -> usize {
+        self.house.doors.iter().map(|door| lock(&door.looks).behind()).sum()
+    }
+
+    pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {
+        lock(&self.door().looks)
+    }
+
+    pub(super) fn make_room(&self, rows: usize) {
+        self.door().make_room(rows);
+    }
+
+    /// To be called before each claim, which uses it.
+    pub(super) fn use_room(&self) {
+        self.door().room_made.store(0, Ordering::Relaxed);
+    }
+
+    /// Room that is worth a claim at once.
+    pub(super) fn worthwhile(&self) -> usize {
+        self.limits().claim_batch.min(self.limits().per_destination).div_ceil(4)
+    }
+
+    async fn room_for(&self, rows: usize) {
+        while self.door().room_made.load(Ordering::Relaxed) < rows {
+            self.door().more_room.notified().await;
+        }
+    }
+
     /// To be called after each claim, when its rows have their slots.
     pub(super) fn over(&self, end: ClaimEnd) {
         lock(&self.house.offers).over(self.own);
-        self.limited.store(self.destinations().any_full(), Ordering::Relaxed);
         self.failing.store(end == ClaimEnd::Failed, Ordering::Relaxed);
         let mut shares = self.house.shares();
         shares.note_filled(self.own, end == ClaimEnd::Filled);
@@ -263,13 +319,22 @@ impl Slots {
         self.house.limits.slots
     }
 
-    /// Resolves when a destination that was at its cap has room again; never if none was. Without this a backlog for
-    /// one destination would move only as often as an idle daemon polls.
+    /// Whether the last look found what there is, so that the next can wait for something to happen.
+    pub(crate) fn looked_through(&self) -> bool {
+        self.looks().outlook() != Outlook::More
+    }
+
+    /// Resolves when enough room was made for destinations that were left with rows due, or a moment later.
+    pub(crate) async fn room_gathered(&self) {
+        let _ = tokio::time::timeout(GATHER, self.room_for(self.worthwhile())).await;
+    }
+
+    /// Resolves when a destination that was left with rows due has room again, and enough of it or a moment later: without
+    /// this a backlog for one destination would move only as often as an idle daemon polls, and without the moment each of
+    /// its rows would have a claim to itself.
     pub(crate) async fn room_made(&self) {
-        if !self.limited.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        self.house.doors[self.own].freed.notified().await;
+        self.room_for(1).await;
+        self.room_gathered().await;
     }
 
     /// Room for up to one batch: waits for the first free slot, then briefly for more. `None` if none came free in time.

@@ -77,12 +77,18 @@ pub(super) async fn claim(
                 let meter = &outage.health.meter;
                 meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 meter.in_flight(slots.in_flight());
-                let idle = claims.is_empty() && !trial;
+                let idle = claims.is_empty() && !trial && slots.looked_through();
+                let gather = !claims.is_empty() && slots.looked_through();
                 tokio::spawn(release(claims, tools.clone()).in_current_span());
                 if idle {
                     tokio::select! {
                         () = wait(jittered(poll), &phases) => {}
                         () = slots.room_made() => {}
+                        () = wake.notified() => {}
+                    }
+                } else if gather {
+                    tokio::select! {
+                        () = slots.room_gathered() => {}
                         () = wake.notified() => {}
                     }
                 }
@@ -125,7 +131,7 @@ impl Trials {
         now >= *self.next.get_or_insert(now + TRIAL_EVERY)
     }
 
-    async fn claim(&mut self, slots: &Arc<Slots>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+    async fn claim(&mut self, slots: &Arc<Slots>, store: &Arc<Store>, room: Room) -> Result<Vec<Claim>, StoreError> {
         self.next = Some(Instant::now() + TRIAL_EVERY);
         let claim = slots.claim_one(store, room, &self.had).await?;
         match &claim {

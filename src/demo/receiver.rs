@@ -31,7 +31,7 @@ const BACKLOG: u32 = 1024;
 pub(super) enum Character {
     /// Accepts what is signed right: the real inbox.
     Steady,
-    /// Answers 503 to the first two attempts of each notification.
+    /// Answers 500 to the first two attempts of each notification.
     FailsTwice,
     /// Answers 410 to everything.
     Gone,

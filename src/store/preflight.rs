@@ -131,6 +131,11 @@ pub(crate) enum Fact {
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
     Unchecked { column: &'static str },
+    #[error(
+        "no index finds rows by their destination, so that each claim reads past all rows of those that are left out: run \
+         `outboxd migrate`"
+    )]
+    DestinationIndexMissing,
     #[error("no index serves {0}, which will scan the whole table: run `outboxd migrate`")]
     IndexMissing(IndexUse),
     #[error("row security applies to the database user and may hide rows, which then are never delivered")]
@@ -188,6 +193,7 @@ pub(super) struct Inspection {
     writable: Vec<bool>,
     checks: Vec<String>,
     indexes: Vec<String>,
+    pub(super) by_destination: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -212,6 +218,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         writable: read(answer, "writable")?,
         checks: read(answer, "checks")?,
         indexes: read(answer, "indexes")?,
+        by_destination: read(answer, "by_destination")?,
     })
 }
 
@@ -331,5 +338,8 @@ fn judge_indexes(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
         if !found {
             facts.push((Severity::Warn, Fact::IndexMissing(serves)));
         }
+    }
+    if !table.by_destination {
+        facts.push((Severity::Warn, Fact::DestinationIndexMissing));
     }
 }

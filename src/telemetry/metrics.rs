@@ -25,6 +25,7 @@ const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const DESTINATIONS_BEHIND: &str = "outboxd_destinations_behind";
 const DESTINATIONS_TURNED: &str = "outboxd_destination_parkings_total";
 const LOWEST_CAP: &str = "outboxd_destination_lowest_cap_rows";
 const RESOLVER_DOWN: &str = "outboxd_resolver_down";
@@ -107,6 +108,7 @@ fn describe() {
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations left alone for now, since they failed or asked for it.");
+    describe_gauge!(DESTINATIONS_BEHIND, count, "Destinations known to have rows due that wait for room.");
     describe_counter!(DESTINATIONS_TURNED, count, "How often this process parked a destination, by reason.");
     describe_gauge!(LOWEST_CAP, count, "The fewest attempts at once that a destination in use is given.");
     describe_gauge!(RESOLVER_DOWN, count, "1 while the name servers answer nothing and nothing is claimed.");
@@ -170,6 +172,10 @@ pub(crate) fn dials(total: u64) {
 
 pub(crate) fn connections_idle(count: usize) {
     kept!(Gauge, gauge!(CONNECTIONS_IDLE)).set(count as f64);
+}
+
+pub(crate) fn destinations_behind(count: usize) {
+    gauge!(DESTINATIONS_BEHIND).set(count as f64);
 }
 
 pub(crate) fn destinations_parked(count: usize) {

@@ -24,6 +24,7 @@ mod host_tasks;
 mod import;
 mod interop;
 mod jwks;
+mod left_behind;
 mod metrics;
 mod migrate;
 mod names;
