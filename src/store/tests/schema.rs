@@ -88,7 +88,8 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let missing = db.store.find_missing().await.expect("it answers");
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
-    assert_eq!(facts(&db).await, [Fact::IndexMissing(crate::store::preflight::IndexUse::Expire)]);
+    let expected = [Fact::StorageUntuned, Fact::IndexMissing(crate::store::preflight::IndexUse::Expire)];
+    assert_eq!(facts(&db).await, expected);
 }
 
 #[tokio::test]
