@@ -40,6 +40,13 @@ pub(crate) struct Room {
     pub(super) bytes: usize,
 }
 
+impl Room {
+    /// How many rows may come.
+    pub(crate) fn rows(&self) -> usize {
+        self.permits.len()
+    }
+}
+
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     slots: Arc<Slots>,

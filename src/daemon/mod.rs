@@ -2,11 +2,15 @@
 
 mod census;
 mod expiry;
+mod hear;
 mod loops;
 mod outage;
+mod pace;
 mod presence;
 mod receive;
 mod reload;
+mod snapshots;
+mod sweep;
 mod watch;
 
 use std::net::SocketAddr;
@@ -16,14 +20,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
-use crate::config::{Config, ConfigError, Log, Sources};
+use crate::config::{Config, ConfigError, Log, Sources, Sweep};
 use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
 use crate::sealing;
@@ -32,6 +35,7 @@ use crate::store::{Finding, Kind, OpenError, Severity, Store};
 use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::{logs, metrics};
+use hear::Ear;
 use outage::Outage;
 use presence::Presence;
 use reload::Reloader;
@@ -127,20 +131,20 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
     let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
     let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
-    let wake = Arc::new(Notify::new());
+    let ear = Arc::new(Ear::default());
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
         Arc::new(tools),
         settings.delivery.poll_interval,
-        wake.clone(),
+        ear.clone(),
         phases.clone(),
         outage.clone(),
     ));
-    tokio::spawn(loops::hear(store.clone(), wake));
-    tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
+    tokio::spawn(hear::hear(store.clone(), ear));
+    tokio::spawn(sweep::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
-    look_on(&store, &snapshot, &health);
+    look_on(&store, &snapshot, &health, &settings.sweep);
     notify(&[sd_notify::NotifyState::Ready]);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
 
@@ -168,7 +172,8 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
 }
 
 /// Whatever only looks: deliveries go on without it.
-fn look_on(store: &Arc<Store>, snapshot: &Arc<ArcSwap<Snapshot>>, health: &Arc<Health>) {
+fn look_on(store: &Arc<Store>, snapshot: &Arc<ArcSwap<Snapshot>>, health: &Arc<Health>, sweep: &Sweep) {
+    tokio::spawn(snapshots::run(store.clone(), health.clone(), sweep.snapshot_warning));
     tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
     tokio::spawn(loops::watchdog(health.clone()));
     tokio::spawn(expiry::watch(snapshot.clone()));

@@ -19,6 +19,9 @@ const IN_FLIGHT: &str = "outboxd_in_flight_rows";
 const SLOTS: &str = "outboxd_slots";
 const BACKLOG: &str = "outboxd_backlog_due_rows";
 const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
+const HEARING: &str = "outboxd_wakeups_heard";
+const WAKE_UPS: &str = "outboxd_wakeups_total";
+const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
 const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 const PURGED_ROWS: &str = "outboxd_purged_rows_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
@@ -87,6 +90,17 @@ fn describe() {
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
     describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
+    describe_gauge!(
+        HEARING,
+        count,
+        "1 while hosts' wake-ups are known to come through; else rows are found by looking."
+    );
+    describe_counter!(WAKE_UPS, count, "Wake-ups heard from hosts.");
+    describe_gauge!(
+        OLDEST_SNAPSHOT,
+        Unit::Seconds,
+        "Age of what keeps dead rows from being removed: a transaction, a prepared one, a standby or a slot."
+    );
     describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
     describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
@@ -159,6 +173,19 @@ pub(crate) fn in_flight(rows: usize, slots: usize) {
 pub(crate) fn backlog(due: u64, oldest: Duration) {
     gauge!(BACKLOG).set(due as f64);
     gauge!(OLDEST_DUE).set(oldest.as_secs_f64());
+}
+
+pub(crate) fn hearing(heard: bool) {
+    gauge!(HEARING).set(if heard { 1.0 } else { 0.0 });
+}
+
+pub(crate) fn woken() {
+    counter!(WAKE_UPS).increment(1);
+}
+
+/// Zero where nobody holds one.
+pub(crate) fn oldest_snapshot(age: Duration) {
+    gauge!(OLDEST_SNAPSHOT).set(age.as_secs_f64());
 }
 
 pub(crate) fn expired(rows: u64) {
