@@ -59,6 +59,7 @@ begin
               update (webhook_registration, webhook_registration_nonce) on decisioning_tasks to outboxd_daemon;
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
+        execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_daemon';
         -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
         execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
         execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
@@ -100,6 +101,10 @@ begin
         grant select, insert on cms_terminal_notification_inbox, cms_terminal_notification_processing to outboxd_daemon;
         grant select, insert, update, delete on cms_terminal_notification_quarantine to outboxd_daemon;
         grant select on cms_terminal_notifications to outboxd_daemon;
+    end if;
+    if to_regrole('outboxd_reader') is not null then
+        execute format('grant usage on schema %s to outboxd_reader', home);
+        execute 'grant select on :"outbox_parked" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
         if to_regrole(role_name) is not null then

@@ -43,6 +43,7 @@ with wanted(version, kind, relation, name) as (
            (10, 'table', $1 || '_scopes', null),
            (10, 'table', $1 || '_scope_keys', null),
            (10, 'index', $1 || '_scope_keys', $1 || '_scope_keys_idx'),
+           (12, 'table', $1 || '_parked', null),
            (13, 'storage parameters', $1, null)
 )
 select version,

@@ -1,72 +1,389 @@
-//! What of the slots each destination holds, and which destinations are left alone for a while. Knows no rows.
+//! What of the slots each destination holds and may hold, and which destinations are parked. Knows no rows, and asks nobody.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub(super) struct Destinations {
-    /// Most rows in flight to one of them.
-    cap: usize,
-    known: HashMap<Arc<str>, Destination>,
+use super::breaker::{Breaker, Probe, State};
+use super::cap::Cap;
+use super::outcome::{Outcome, Reason};
+
+#[cfg(test)]
+mod tests;
+
+/// How long what was learned of a destination outlives its last row, and for how many it may. What is parked is kept for as
+/// long as a row that waits for its next attempt may still be the probe.
+const REMEMBERED: Duration = Duration::from_secs(60);
+const REMEMBERED_MOST: usize = 10_000;
+const PARKED_REMEMBERED: Duration = Duration::from_secs(60 * 60);
+/// Who has lost a probe to another replica asks again no sooner.
+const LOST_AT_LEAST: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    /// Attempts at once: with which a destination begins, and the most it ever gets.
+    pub(super) start: u32,
+    pub(super) most: u32,
+    /// Failures in a row that park it.
+    pub(super) park_after: u32,
 }
 
-#[derive(Default)]
+pub(super) struct Destinations {
+    rules: Rules,
+    known: HashMap<Arc<str>, Destination>,
+    /// Under which name this replica shares what is parked; nothing where there is nowhere to.
+    sharing: Option<Arc<str>>,
+    /// Told when a destination was parked or let go.
+    turned: Arc<Notify>,
+    /// Whether one was let go since somebody asked.
+    let_go: bool,
+}
+
 struct Destination {
-    in_flight: usize,
-    parked_until: Option<Instant>,
+    in_flight: u32,
+    cap: Cap,
+    breaker: Breaker,
+    idle_since: Instant,
+    /// Up to which of the breaker's turns the other replicas know.
+    told: u64,
+    /// Whether it is on the list that the replicas share.
+    listed: bool,
 }
 
 /// What the next claim may take, destination by destination.
 pub(super) struct Rooms {
-    /// Those with less than the default room; parked ones have none.
+    /// Those with another room than the default: parked ones have none, half-open ones one.
     pub(super) rooms: Vec<(String, u32)>,
     pub(super) default_room: u32,
     pub(super) parked: usize,
 }
 
-impl Destinations {
-    pub(super) fn new(cap: usize) -> Destinations {
-        Destinations { cap, known: HashMap::new() }
-    }
+/// When a row took its place, and whether it is the probe of a parked destination.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) began: Instant,
+    probe: Option<Probe>,
+}
 
-    pub(super) fn entered(&mut self, name: &Arc<str>) {
-        self.known.entry(name.clone()).or_default().in_flight += 1;
-    }
+/// What a report changed that an operator would want to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    None,
+    Parked { reason: Reason, pause: Duration, again: bool },
+    LetGo,
+}
 
-    pub(super) fn left(&mut self, name: &Arc<str>) {
-        let Some(destination) = self.known.get_mut(name) else { return };
-        destination.in_flight -= 1;
-        if destination.in_flight == 0 && destination.parked_until.is_none() {
-            self.known.remove(name);
+/// What the others have not been told yet, as of one of the breaker's turns.
+pub(super) struct Untold {
+    pub(super) name: Arc<str>,
+    pub(super) epoch: u64,
+    pub(super) now: Standing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// For how long, why, and how often in a row.
+    Parked {
+        left: Duration,
+        reason: Option<Reason>,
+        trips: u32,
+    },
+    LetGo,
+}
+
+/// A parked destination as the replicas share it. Nothing is left of the pause of a half-open one.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) left: Duration,
+    pub(super) reason: Option<Reason>,
+    pub(super) trips: u32,
+}
+
+impl Destination {
+    fn new(name: &str, rules: Rules) -> Destination {
+        // Where a composed row goes may be known only to its registration: such rows are of no one destination, so that
+        // nothing is learned from them and none of them is left behind for another's sake.
+        let start = if name.is_empty() { rules.most } else { rules.start };
+        Destination {
+            in_flight: 0,
+            cap: Cap::new(start, rules.most),
+            breaker: Breaker::new(rules.park_after),
+            idle_since: Instant::now(),
+            told: 0,
+            listed: false,
         }
     }
 
-    pub(super) fn park(&mut self, name: &Arc<str>, until: Instant) {
-        let destination = self.known.entry(name.clone()).or_default();
-        destination.parked_until = destination.parked_until.max(Some(until));
+    fn room(&self, now: Instant) -> u32 {
+        match self.breaker.state(now) {
+            State::Closed => self.cap.room(self.in_flight),
+            State::HalfOpen => 1,
+            State::Parked { .. } | State::Probing => 0,
+        }
     }
 
-    /// Whether some destination has all that it may have.
+    fn is_told(&self) -> bool {
+        self.told == self.breaker.epoch()
+    }
+
+    fn let_go(&mut self, now: Instant) {
+        self.breaker.close(now);
+        self.cap.restart();
+    }
+
+    fn is_worth_keeping(&self, now: Instant, remembered: Duration) -> bool {
+        let idle = now.saturating_duration_since(self.idle_since);
+        self.in_flight > 0
+            || (self.listed && !self.is_told())
+            || match self.breaker.state(now) {
+                State::Parked { .. } => true,
+                State::HalfOpen | State::Probing => idle < PARKED_REMEMBERED,
+                State::Closed => idle < remembered,
+            }
+    }
+}
+
+impl Destinations {
+    pub(super) fn new(rules: Rules) -> Destinations {
+        let rules = Rules { start: rules.start.min(rules.most), ..rules };
+        Destinations { rules, known: HashMap::new(), sharing: None, turned: Arc::default(), let_go: false }
+    }
+
+    pub(super) fn entered(&mut self, name: &Arc<str>, now: Instant) -> Entry {
+        let destination = self.known(name);
+        destination.in_flight += 1;
+        Entry { began: now, probe: destination.breaker.entered(now) }
+    }
+
+    pub(super) fn left(&mut self, name: &Arc<str>, entry: Entry, now: Instant) {
+        let Some(destination) = self.known.get_mut(name) else { return };
+        destination.in_flight -= 1;
+        destination.idle_since = now;
+        // One that ended without a report, as in a panic.
+        if let Some(probe) = entry.probe {
+            destination.breaker.probe_unused(probe);
+        }
+    }
+
+    /// What the attempt of a row that entered has told, and how long it was asked to leave the destination alone.
+    pub(super) fn report(
+        &mut self,
+        name: &Arc<str>,
+        entry: Entry,
+        outcome: Outcome,
+        asked: Option<Duration>,
+        now: Instant,
+        jitter: f64,
+    ) -> Turn {
+        let Some(destination) = self.known.get_mut(name).filter(|_| !name.is_empty()) else { return Turn::None };
+        let Destination { breaker, cap, in_flight, .. } = destination;
+        let mut turn = Turn::None;
+        let mut answered = |cap: &mut Cap, breaker: &mut Breaker| {
+            let let_go = breaker.answered(entry.probe, now);
+            if let_go {
+                cap.restart();
+                turn = Turn::LetGo;
+            }
+            let_go
+        };
+        match outcome {
+            Outcome::Unknown => {
+                if let Some(probe) = entry.probe {
+                    breaker.probe_unused(probe);
+                }
+            }
+            Outcome::Answered => {
+                answered(cap, breaker);
+            }
+            Outcome::Accepted => {
+                if !answered(cap, breaker) {
+                    cap.succeeded(*in_flight);
+                }
+            }
+            Outcome::Throttled => {
+                answered(cap, breaker);
+                cap.strained(entry.began, now);
+            }
+            Outcome::Failed(reason) => {
+                if reason.is_strain() {
+                    cap.strained(entry.began, now);
+                }
+                if let Some(pause) = breaker.failed(reason, entry.probe, entry.began, now, jitter) {
+                    turn = Turn::Parked { reason, pause, again: breaker.trips() > 1 };
+                }
+            }
+        }
+        if let Some(pause) = asked {
+            let (again, before) = (matches!(breaker.state(now), State::Parked { .. }), breaker.epoch());
+            breaker.park(now + pause, now);
+            if breaker.epoch() != before {
+                turn = Turn::Parked { reason: Reason::RetryAfter, pause, again };
+            }
+        }
+        self.let_go |= turn == Turn::LetGo;
+        if turn != Turn::None {
+            self.turned.notify_one();
+        }
+        turn
+    }
+
+    /// Whether some destination has all that it may have, so that rows of it may have been left behind. Parked ones have
+    /// nothing to wait for but their time.
     pub(super) fn any_full(&self) -> bool {
-        self.known.values().any(|destination| destination.in_flight >= self.cap)
+        let now = Instant::now();
+        self.known.values().any(|one| one.in_flight >= one.cap.allowed() && one.breaker.state(now) == State::Closed)
     }
 
     pub(super) fn rooms(&mut self, now: Instant) -> Rooms {
-        self.known.retain(|_, destination| {
-            if destination.parked_until.is_some_and(|until| until <= now) {
-                destination.parked_until = None;
-            }
-            destination.in_flight > 0 || destination.parked_until.is_some()
-        });
-        let room = |destination: &Destination| match destination.parked_until {
-            Some(_) => 0,
-            None => self.cap.saturating_sub(destination.in_flight),
+        self.forget(now);
+        let Rules { start, most, .. } = self.rules;
+        let mut rooms: Vec<(String, u32)> = self
+            .known
+            .iter()
+            .map(|(name, destination)| (name.to_string(), destination.room(now)))
+            .filter(|(_, room)| *room != start)
+            .collect();
+        if start != most && !self.known.contains_key("") {
+            rooms.push((String::new(), most));
+        }
+        Rooms { rooms, default_room: start, parked: self.parked(now) }
+    }
+
+    pub(super) fn parked(&self, now: Instant) -> usize {
+        let is_parked = |one: &&Destination| matches!(one.breaker.state(now), State::Parked { .. });
+        self.known.values().filter(is_parked).count()
+    }
+
+    /// The smallest cap that a destination has now.
+    pub(super) fn lowest_cap(&self) -> u32 {
+        self.known.values().map(|destination| destination.cap.allowed()).min().unwrap_or(self.rules.start)
+    }
+
+    fn known(&mut self, name: &Arc<str>) -> &mut Destination {
+        let rules = self.rules;
+        self.known.entry(name.clone()).or_insert_with(|| Destination::new(name, rules))
+    }
+
+    fn forget(&mut self, now: Instant) {
+        let remembered = if self.known.len() > REMEMBERED_MOST { Duration::ZERO } else { REMEMBERED };
+        self.known.retain(|_, destination| destination.is_worth_keeping(now, remembered));
+    }
+}
+
+/// What the replicas share.
+impl Destinations {
+    pub(super) fn turned(&self) -> Arc<Notify> {
+        self.turned.clone()
+    }
+
+    /// Whether one was let go since this was asked last.
+    pub(super) fn take_let_go(&mut self) -> bool {
+        std::mem::take(&mut self.let_go)
+    }
+
+    pub(super) fn share_as(&mut self, replica: Option<&Arc<str>>) {
+        self.sharing = replica.cloned();
+    }
+
+    pub(super) fn sharing(&self) -> Option<Arc<str>> {
+        self.sharing.clone()
+    }
+
+    /// When the next parked destination may be probed.
+    pub(super) fn next_probe(&self, now: Instant) -> Option<Instant> {
+        let until = |destination: &Destination| match destination.breaker.state(now) {
+            State::Parked { until } => Some(until),
+            _ => None,
         };
-        Rooms {
-            rooms: self.known.iter().map(|(name, one)| (name.to_string(), room(one) as u32)).collect(),
-            default_room: self.cap as u32,
-            parked: self.known.values().filter(|one| one.parked_until.is_some()).count(),
+        self.known.values().filter_map(until).min()
+    }
+
+    /// Whether a row of it would be the probe.
+    pub(super) fn is_half_open(&self, name: &str, now: Instant) -> bool {
+        self.known.get(name).is_some_and(|destination| destination.breaker.state(now) == State::HalfOpen)
+    }
+
+    /// Another replica probes it, or has parked it again.
+    pub(super) fn lost_probe(&mut self, name: &str, until: Instant, now: Instant) {
+        let Some(destination) = self.known.get_mut(name) else { return };
+        let Destination { breaker, told, listed, .. } = destination;
+        breaker.adopt(until.max(now + LOST_AT_LEAST), breaker.reason(), breaker.trips(), now);
+        (*told, *listed) = (breaker.epoch(), true);
+    }
+
+    pub(super) fn untold(&mut self, now: Instant) -> Vec<Untold> {
+        let mut untold = Vec::new();
+        for (name, destination) in &mut self.known {
+            if destination.is_told() {
+                continue;
+            }
+            let breaker = &destination.breaker;
+            let standing = match breaker.state(now) {
+                State::Parked { until } => Standing::Parked {
+                    left: until.saturating_duration_since(now),
+                    reason: breaker.reason(),
+                    trips: breaker.trips(),
+                },
+                // The others find out by a probe of their own what this one finds out by its.
+                State::HalfOpen | State::Probing => continue,
+                State::Closed if destination.listed => Standing::LetGo,
+                State::Closed => {
+                    destination.told = breaker.epoch();
+                    continue;
+                }
+            };
+            untold.push(Untold { name: name.clone(), epoch: breaker.epoch(), now: standing });
+        }
+        untold
+    }
+
+    pub(super) fn told(&mut self, told: &[Untold]) {
+        for Untold { name, epoch, now } in told {
+            if let Some(destination) = self.known.get_mut(name) {
+                destination.told = *epoch;
+                destination.listed = matches!(now, Standing::Parked { .. });
+            }
+        }
+    }
+
+    /// Takes over the list as it was when it was asked for. What the others have not been told of yet is newer than the list.
+    pub(super) fn adopt(&mut self, list: &[Listed], whole: bool, asked: Instant, now: Instant) {
+        let mut absent: Vec<Arc<str>> = Vec::new();
+        if whole {
+            let named: HashSet<&str> = list.iter().map(|listed| listed.name.as_str()).collect();
+            let gone = |name: &str, one: &Destination| one.listed && one.is_told() && !named.contains(name);
+            absent.extend(self.known.iter().filter(|(name, one)| gone(name, one)).map(|(name, _)| name.clone()));
+        }
+        for name in absent {
+            let destination = self.known(&name);
+            destination.listed = false;
+            // A replica's probe was answered, or an operator let it go.
+            if destination.breaker.state(now) != State::Closed {
+                destination.let_go(now);
+                destination.told = destination.breaker.epoch();
+                self.let_go = true;
+            }
+        }
+        for Listed { name, left, reason, trips } in list.iter().filter(|listed| !listed.name.is_empty()) {
+            let destination = self.known(&Arc::from(name.as_str()));
+            if !destination.is_told() {
+                continue;
+            }
+            destination.listed = true;
+            let until = asked + *left;
+            let differs = match destination.breaker.state(now) {
+                State::Closed => true,
+                State::Parked { until: ours } => ours.max(until) - ours.min(until) > LOST_AT_LEAST,
+                State::HalfOpen | State::Probing => until > now,
+            };
+            if differs {
+                destination.breaker.adopt(until, *reason, *trips, now);
+                destination.told = destination.breaker.epoch();
+            }
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
 //! posts nothing.
 
+mod breaker;
+mod cap;
 mod composed;
 mod destinations;
+mod outcome;
+mod parking;
 mod slots;
 
 use std::sync::Arc;
@@ -16,6 +20,9 @@ use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, Store
 use crate::telemetry::metrics;
 use composed::fill_composed;
 use destinations::Rooms;
+pub(crate) use outcome::{Outcome, Reason};
+pub(crate) use parking::Parking;
+use parking::keep_probes;
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -101,6 +108,7 @@ impl Slots {
         };
         let batch = store.claim_due(&request).await?;
         let batch = fill_composed(store, batch, bytes).await;
+        let batch = keep_probes(self, store, batch).await;
         let claims: Vec<Claim> =
             batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
         self.note_limited();
@@ -115,7 +123,6 @@ impl Slots {
         let destination: Arc<str> = facts.as_ref().map_or("", |facts| facts.destination.as_str()).into();
         let rendered_from = |row: &Row| row.composed.as_ref().map_or(0, |composed| composed.result.len());
         let bytes = row.as_ref().map_or(0, |row| row.encrypted_body.len() + rendered_from(row));
-        self.destinations().entered(&destination);
         // A broken row tells no times; it is quarantined whatever they are.
         let times = Times {
             due_for: facts.as_ref().map_or(Duration::ZERO, |facts| facts.due_for),

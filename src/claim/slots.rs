@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::destinations::Destinations;
+use super::destinations::{Destinations, Entry, Rules, Turn};
+use super::outcome::Outcome;
+use crate::telemetry::metrics;
 
 /// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
 const GATHER: Duration = Duration::from_millis(10);
@@ -28,7 +30,13 @@ pub(crate) struct Slots {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) slots: usize,
+    /// Rows of one destination at once: with how many it begins, and the most that it gets.
+    pub(crate) per_destination_start: usize,
     pub(crate) per_destination: usize,
+    /// Failures in a row that park a destination; 0: none do.
+    pub(crate) park_after: u32,
+    /// The longest that one attempt may take.
+    pub(crate) attempt: Duration,
     pub(crate) claim_batch: usize,
     pub(crate) max_in_flight_bytes: usize,
     pub(crate) lease: Duration,
@@ -51,6 +59,7 @@ impl Room {
 pub(crate) struct Slot {
     slots: Arc<Slots>,
     destination: Arc<str>,
+    entry: Entry,
     bytes: usize,
     _permit: OwnedSemaphorePermit,
 }
@@ -58,7 +67,7 @@ pub(crate) struct Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.slots.destinations().left(&self.destination);
+        self.slots.destinations().left(&self.destination, self.entry, Instant::now());
         self.slots.freed.notify_one();
     }
 }
@@ -66,8 +75,8 @@ impl Drop for Slot {
 impl Slot {
     pub(super) fn new(slots: Arc<Slots>, destination: Arc<str>, bytes: usize, permit: OwnedSemaphorePermit) -> Slot {
         slots.bytes.fetch_add(bytes, Ordering::Relaxed);
-        slots.destinations().entered(&destination);
-        Slot { slots, destination, bytes, _permit: permit }
+        let entry = slots.destinations().entered(&destination, Instant::now());
+        Slot { slots, destination, entry, bytes, _permit: permit }
     }
 
     /// Host and port; empty where they are known to the row's registration alone.
@@ -75,13 +84,31 @@ impl Slot {
         &self.destination
     }
 
-    /// Leaves this row's destination out of every claim for a while, as its Retry-After asked.
-    pub(crate) fn park(&self, until: Instant) {
-        // Where a composed row goes may be known only to its registration; all such rows would be parked for one's sake.
-        if self.destination.is_empty() {
-            return;
+    /// What this row's attempt has told of its destination, and how long the receiver asked to be left alone.
+    pub(crate) fn report(&self, outcome: Outcome, asked: Option<Duration>) {
+        let (now, jitter) = (Instant::now(), crate::secret::random_unit());
+        let turn = self.slots.destinations().report(&self.destination, self.entry, outcome, asked, now, jitter);
+        // Rows were sent there, so that it is host and port as an accepted URL writes them.
+        let destination = &*self.destination;
+        match turn {
+            Turn::None => {}
+            Turn::LetGo => {
+                tracing::info!(destination, "the destination answers again and gets deliveries, few at first")
+            }
+            Turn::Parked { reason, pause, again } => {
+                metrics::destination_parked(reason.code());
+                let (reason, seconds) = (reason.code(), pause.as_secs_f64());
+                match again {
+                    false => tracing::warn!(
+                        destination,
+                        reason,
+                        seconds,
+                        "the destination is parked; its rows wait, uncounted"
+                    ),
+                    true => tracing::debug!(destination, reason, seconds, "the destination stays parked"),
+                }
+            }
         }
-        self.slots.destinations().park(&self.destination, until);
     }
 }
 
@@ -91,7 +118,11 @@ impl Slots {
             limits,
             free: Arc::new(Semaphore::new(limits.slots)),
             bytes: AtomicUsize::new(0),
-            destinations: Mutex::new(Destinations::new(limits.per_destination)),
+            destinations: Mutex::new(Destinations::new(Rules {
+                start: limits.per_destination_start as u32,
+                most: limits.per_destination as u32,
+                park_after: limits.park_after,
+            })),
             freed: Notify::new(),
             limited: AtomicBool::new(false),
         })
@@ -155,5 +186,31 @@ impl Slots {
             permits.push(permit);
         }
         Some(Room { permits, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
+        let limits = Limits {
+            slots: 2,
+            per_destination_start: 1,
+            per_destination: 1,
+            park_after: 5,
+            attempt: Duration::from_secs(10),
+            claim_batch: 1,
+            max_in_flight_bytes: 1,
+            lease: Duration::from_secs(60),
+        };
+        let slots = Slots::new(limits);
+        let Room { mut permits, .. } = slots.room().await.unwrap();
+        let slot = Slot::new(slots.clone(), "a".into(), 1, permits.pop().unwrap());
+        assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".to_owned(), 0)]);
+        drop(slot);
+        assert!(slots.destinations().rooms(Instant::now()).rooms.is_empty(), "it has the default room again");
+        assert_eq!((slots.in_flight(), slots.bytes.load(Ordering::Relaxed)), (0, 0));
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod check_url;
 mod codes;
 mod demo;
+mod destinations;
 mod exit;
 mod hardening;
 mod keygen;
@@ -88,6 +89,9 @@ enum Command {
     /// Say which keys there are, who holds them, what needs each, and whether one can go.
     #[command(after_help = keys::HELP)]
     Keys(keys::Args),
+    /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
+    #[command(after_help = destinations::HELP)]
+    Destinations(destinations::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
@@ -132,6 +136,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
+        Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {

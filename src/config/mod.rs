@@ -148,6 +148,8 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     }
     range("delivery.slots", delivery.slots, 1, 10_000)?;
     range("delivery.per_destination", delivery.per_destination, 1, 10_000)?;
+    range("delivery.per_destination_start", delivery.per_destination_start, 1, 10_000)?;
+    range("delivery.park_after", delivery.park_after as usize, 0, 1_000)?;
     range("delivery.claim_batch", delivery.claim_batch, 1, 1_000)?;
     range("delivery.max_in_flight_bytes", delivery.max_in_flight_bytes, 16 << 20, 64 << 30)?;
     span("egress.attempt_timeout", settings.egress.attempt_timeout, 100, 600_000)?;

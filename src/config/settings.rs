@@ -109,6 +109,8 @@ pub(crate) struct Egress {
 pub(crate) struct Delivery {
     pub(crate) slots: usize,
     pub(crate) per_destination: usize,
+    pub(crate) per_destination_start: usize,
+    pub(crate) park_after: u32,
     pub(crate) claim_batch: usize,
     pub(crate) max_in_flight_bytes: usize,
     #[serde(deserialize_with = "duration")]

@@ -20,14 +20,19 @@ const DEAF_FOR: Duration = Duration::from_secs(10 * 60);
 /// What the claim loop has of the ear.
 #[derive(Default)]
 pub(super) struct Ear {
-    spoken: Notify,
+    spoken: Arc<Notify>,
     proven: AtomicBool,
 }
 
 impl Ear {
-    /// Resolves when a host has spoken since it was last waited for.
+    /// Resolves when a host has spoken, or the bell was rung, since it was last waited for.
     pub(super) async fn woken(&self) {
         self.spoken.notified().await;
+    }
+
+    /// For whoever else knows that looking is worth while.
+    pub(super) fn bell(&self) -> Arc<Notify> {
+        self.spoken.clone()
     }
 
     /// Whether a host that speaks is heard.

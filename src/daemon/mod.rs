@@ -25,7 +25,7 @@ use tokio::time::Instant;
 pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
-use crate::claim::{Limits, Slots};
+use crate::claim::{Limits, Parking, Slots};
 use crate::config::{Config, ConfigError, Log, Sources, Sweep};
 use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
 use crate::receive::ProfileError;
@@ -132,6 +132,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
     let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
     let ear = Arc::new(Ear::default());
+    let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), ear.bell());
+    if !health.has(Condition::Database) {
+        parking.learn().await;
+    }
     let claiming = tokio::spawn(loops::claim(
         store.clone(),
         slots.clone(),
@@ -142,6 +146,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         outage.clone(),
     ));
     tokio::spawn(hear::hear(store.clone(), ear));
+    tokio::spawn(parking.share());
     tokio::spawn(sweep::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
     tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
     look_on(&store, &snapshot, &health, &settings.sweep);
@@ -204,7 +209,10 @@ fn limits(config: &Config) -> Limits {
     let delivery = &config.settings.delivery;
     Limits {
         slots: delivery.slots,
+        per_destination_start: delivery.per_destination_start,
         per_destination: delivery.per_destination,
+        park_after: delivery.park_after,
+        attempt: config.settings.egress.attempt_timeout,
         claim_batch: delivery.claim_batch,
         max_in_flight_bytes: delivery.max_in_flight_bytes,
         lease: delivery.lease,

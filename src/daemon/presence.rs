@@ -20,7 +20,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(super) struct Presence {
     store: Arc<Store>,
     snapshot: Arc<ArcSwap<Snapshot>>,
-    replica: String,
+    replica: Arc<str>,
     host: String,
     /// When to write next. Held while writing, so that nothing is written after the farewell.
     due: Mutex<Instant>,
@@ -32,7 +32,13 @@ impl Presence {
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         // A container's process has the same number each time.
         let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
+        let replica = replica.into();
         Presence { store, snapshot, replica, host, due: Mutex::new(Instant::now()), gone: AtomicBool::new(false) }
+    }
+
+    /// By which the other replicas know this one.
+    pub(super) fn name(&self) -> Arc<str> {
+        self.replica.clone()
     }
 
     /// If it is time to.

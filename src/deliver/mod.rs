@@ -4,6 +4,7 @@
 pub(crate) mod blame;
 mod expiry;
 mod name_servers;
+mod outcome;
 mod phase;
 mod report;
 mod snapshot;
@@ -36,9 +37,7 @@ use crate::signer::{ResolveError, Signer};
 use crate::store::Broken;
 use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
-use crate::verdict::{
-    Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, honours_retry_after, schedule,
-};
+use crate::verdict::{Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, schedule};
 
 /// What every delivery shares.
 pub(crate) struct Tools {
@@ -118,9 +117,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         .await
         .unwrap_or(Ending::Refused(Cause::Internal));
     let verdict = judge(&ending, attempt_count, &times, &tools);
-    if let Some(pause) = asked_pause(&ending, &tools.backoff) {
-        slot.park(Instant::now() + pause);
-    }
+    slot.report(outcome::told(&ending), outcome::asked_pause(&ending, &tools.backoff));
     if verdict.cause() == Cause::EnvelopeUnopenable {
         tools.health.saw(Warning::Unopenable);
     }
@@ -299,17 +296,6 @@ fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> V
         }
     };
     schedule(class, cause, &facts, &tools.backoff, random_unit())
-}
-
-/// How long the receiver asked to be left alone, for all rows of its destination. Shorter than what the one row waits:
-/// behind one host may stand many buyers, and one of them must not silence the others for a day.
-fn asked_pause(ending: &Ending, backoff: &Backoff) -> Option<Duration> {
-    match ending {
-        Ending::Attempted(Attempt::Replied(reply)) if honours_retry_after(reply.status) => {
-            reply.retry_after.map(|asked| asked.min(backoff.cap))
-        }
-        _ => None,
-    }
 }
 
 /// Seconds for the signature's `created`; a clock before 1970 signs nothing that a receiver would take anyway.

@@ -67,7 +67,6 @@ pub(crate) enum Claimed {
     },
 }
 
-#[cfg(test)]
 impl Claimed {
     pub(crate) fn lease(&self) -> &Lease {
         match self {

@@ -118,6 +118,15 @@ pub(crate) enum Fact {
          outboxd_daemon"
     )]
     ReplicasUnwritable,
+    #[error(
+        "replicas cannot tell each other which destinations are down, so each finds out by itself: run `outboxd migrate`"
+    )]
+    ParkingMissing,
+    #[error(
+        "the database user may not write down which destinations are down, so each replica finds out by itself: grant it \
+         outboxd_daemon"
+    )]
+    ParkingUnwritable,
     #[error("the check on column state does not allow {state}, which settling writes: allow it")]
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
@@ -147,6 +156,7 @@ impl Finding {
                 | Fact::Undeletable
                 | Fact::ComposedUnreadable
                 | Fact::ReplicasUnwritable
+                | Fact::ParkingUnwritable
         )
     }
 
@@ -173,6 +183,8 @@ pub(super) struct Inspection {
     may_delete: bool,
     may_read_composed: bool,
     may_write_replicas: bool,
+    has_parking: bool,
+    may_write_parking: bool,
     schema: String,
     may_use_schema: bool,
     columns: Vec<String>,
@@ -196,6 +208,8 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         may_delete: read(answer, "may_delete")?,
         may_read_composed: read(answer, "may_read_composed")?,
         may_write_replicas: read(answer, "may_write_replicas")?,
+        has_parking: read(answer, "has_parking")?,
+        may_write_parking: read(answer, "may_write_parking")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
         columns: read(answer, "columns")?,
@@ -239,6 +253,12 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.may_write_replicas {
         facts.push((Warn, Fact::ReplicasUnwritable));
+    }
+    if !table.has_parking {
+        facts.push((Warn, Fact::ParkingMissing));
+    }
+    if !table.may_write_parking {
+        facts.push((Warn, Fact::ParkingUnwritable));
     }
     if table.row_security {
         facts.push((Warn, Fact::RowSecurity));

@@ -86,6 +86,14 @@ statements! {
     record_replica = "replicas/record_replica" (TEXT, TEXT, INT4, TEXT, TEXT_ARRAY, TEXT_ARRAY);
     remove_replica = "replicas/remove_replica" (TEXT);
     list_replicas = "replicas/list_replicas" ();
+    find_parking = "parking/find_parking" (TEXT);
+    park_destinations = "parking/park_destinations" (TEXT_ARRAY, FLOAT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT);
+    let_go_destinations = "parking/let_go_destinations" (TEXT_ARRAY, TEXT);
+    release_destination = "parking/release_destination" (TEXT);
+    forget_parked = "parking/forget_parked" ();
+    read_parked = "parking/read_parked" (INT8, TEXT);
+    claim_probes = "parking/claim_probes" (TEXT_ARRAY, TEXT, FLOAT8);
+    list_destinations = "parking/list_destinations" (INT8, INT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);

@@ -28,6 +28,8 @@ const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const DESTINATIONS_TURNED: &str = "outboxd_destination_parkings_total";
+const LOWEST_CAP: &str = "outboxd_destination_lowest_cap_rows";
 const RESOLVER_DOWN: &str = "outboxd_resolver_down";
 const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
 const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
@@ -106,7 +108,9 @@ fn describe() {
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
-    describe_gauge!(DESTINATIONS_PARKED, count, "Destinations that asked, by Retry-After, to be left alone for now.");
+    describe_gauge!(DESTINATIONS_PARKED, count, "Destinations left alone for now, since they failed or asked for it.");
+    describe_counter!(DESTINATIONS_TURNED, count, "How often this process parked a destination, by reason.");
+    describe_gauge!(LOWEST_CAP, count, "The fewest attempts at once that a destination in use is given.");
     describe_gauge!(RESOLVER_DOWN, count, "1 while the name servers answer nothing and nothing is claimed.");
     describe_histogram!(STATEMENT_DURATION, Unit::Seconds, "Time of one statement, by its file.");
     describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
@@ -211,6 +215,15 @@ pub(crate) fn connections_idle(count: usize) {
 
 pub(crate) fn destinations_parked(count: usize) {
     gauge!(DESTINATIONS_PARKED).set(count as f64);
+}
+
+/// Reasons are a closed list; destinations are no labels.
+pub(crate) fn destination_parked(reason: &'static str) {
+    counter!(DESTINATIONS_TURNED, "reason" => reason).increment(1);
+}
+
+pub(crate) fn lowest_cap(rows: u32) {
+    gauge!(LOWEST_CAP).set(f64::from(rows));
 }
 
 pub(crate) fn resolver_down(down: bool) {

@@ -30,6 +30,7 @@ mod migrate;
 mod names;
 mod notify;
 mod outage;
+mod parking;
 mod poison;
 mod readme;
 mod receive_crash;

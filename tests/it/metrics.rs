@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::daemon::Daemon;
+use crate::support::eventually::eventually;
 use crate::support::receiver::Answer;
 use crate::support::seal::Draft;
 use crate::support::world::World;
@@ -44,12 +45,19 @@ async fn every_metric_has_help_a_type_and_a_name_by_the_guidelines() {
 #[tokio::test]
 async fn labels_come_from_closed_lists_whatever_the_rows_say() {
     let world = World::new().await;
-    world.receiver.answer(|_, _| Answer::status(503));
+    world.receiver.answer(|target, _| match target {
+        "/canary-49?q=canary" => Answer::status(429).header("Retry-After", "1"),
+        _ => Answer::status(500),
+    });
     let drafts: Vec<Draft> = (0..50).map(|n| Draft::to(world.receiver.url(&format!("/canary-{n}?q=canary")))).collect();
     world.database.insert(&world.seal(drafts)).await;
     let daemon = Daemon::start(&world.config().set("retry.base", "1m")).await;
     world.receiver.wait_for(50).await;
-    let text = daemon.metrics().await.text;
+    let text = eventually("the destination is parked", async || {
+        let text = daemon.metrics().await.text;
+        if text.contains("retry_after") { Ok(text) } else { Err(text) }
+    })
+    .await;
     assert!(!text.contains("canary") && !text.contains("127.0.0.1"), "{text}");
     let labels: BTreeSet<&str> = text
         .lines()
@@ -57,8 +65,18 @@ async fn labels_come_from_closed_lists_whatever_the_rows_say() {
         .flat_map(|line| line.split(['{', ',']).skip(1))
         .filter_map(|label| label.split_once("=\"").map(|(name, _)| name))
         .collect();
-    let known =
-        BTreeSet::from(["code", "kind", "le", "quantile", "result", "state", "statement", "verdict", "version"]);
+    let known = BTreeSet::from([
+        "code",
+        "kind",
+        "le",
+        "quantile",
+        "reason",
+        "result",
+        "state",
+        "statement",
+        "verdict",
+        "version",
+    ]);
     assert!(labels.is_subset(&known), "{labels:?}");
     assert!(text.lines().count() < 1500, "{} series", text.lines().count());
 }

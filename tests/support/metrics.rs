@@ -8,6 +8,8 @@ pub const LEASES_LOST: &str = "outboxd_leases_lost_total";
 pub const CONNECTIONS: &str = "outboxd_connections_total";
 /// Connections begun, whatever came of them.
 pub const DIALS: &str = "outboxd_dials_total";
+/// Destinations that are left alone for now.
+pub const PARKED: &str = "outboxd_destinations_parked";
 /// Statements done, by `statement`: the file's path.
 pub const STATEMENTS: &str = "outboxd_statement_duration_seconds_count";
 

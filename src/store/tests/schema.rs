@@ -36,7 +36,7 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "scopes", "ledger", "demo"];
+    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "ledger", "demo"];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -88,8 +88,8 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let missing = db.store.find_missing().await.expect("it answers");
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
-    let expected = [Fact::StorageUntuned, Fact::IndexMissing(crate::store::preflight::IndexUse::Expire)];
-    assert_eq!(facts(&db).await, expected);
+    let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
+    assert_eq!(facts(&db).await, [Fact::ParkingMissing, Fact::StorageUntuned, expire]);
 }
 
 #[tokio::test]
@@ -160,6 +160,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "composed",
         "hints",
         "replicas",
+        "parked",
         "keys",
         "scopes",
         "scope_keys",
@@ -252,6 +253,7 @@ async fn the_preflight_names_privileges_that_the_user_lacks() {
         (Severity::Warn, Fact::Undeletable),
         (Severity::Warn, Fact::ComposedUnreadable),
         (Severity::Warn, Fact::ReplicasUnwritable),
+        (Severity::Warn, Fact::ParkingUnwritable),
         (Severity::Warn, Fact::RowSecurity),
         (Severity::Refuse, Fact::Unwritable { columns: vec!["updated_at"] }),
     ];

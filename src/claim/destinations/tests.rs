@@ -1,0 +1,204 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+const EVEN: f64 = 0.5;
+const RULES: Rules = Rules { start: 8, most: 64, park_after: 5 };
+const ACCEPTED: Outcome = Outcome::Accepted;
+const REFUSED: Outcome = Outcome::Failed(Reason::Connect);
+
+/// One replica's view, driven by hand.
+struct Replica {
+    destinations: Destinations,
+    name: Arc<str>,
+}
+
+impl Replica {
+    fn new() -> Replica {
+        Replica { destinations: Destinations::new(RULES), name: "buyer.example.com".into() }
+    }
+
+    fn room(&mut self, now: Instant) -> u32 {
+        let Rooms { rooms, default_room, .. } = self.destinations.rooms(now);
+        rooms.into_iter().find(|(name, _)| *name == *self.name).map_or(default_room, |(_, room)| room)
+    }
+
+    /// One row, from its place to its end.
+    fn attempt(&mut self, outcome: Outcome, asked: Option<Duration>, now: Instant) -> Turn {
+        let entry = self.destinations.entered(&self.name, now);
+        let turn = self.destinations.report(&self.name, entry, outcome, asked, now, EVEN);
+        self.destinations.left(&self.name, entry, now);
+        turn
+    }
+
+    fn parked(&mut self, now: Instant) {
+        let turns: Vec<Turn> = (1..=5).map(|ms| self.attempt(REFUSED, None, now + Duration::from_millis(ms))).collect();
+        assert_eq!(turns[3..], [Turn::None, Turn::Parked { reason: Reason::Connect, pause: SECOND, again: false }]);
+    }
+
+    /// Tells what there is to tell, as the list would have it.
+    fn tell(&mut self, now: Instant) -> Vec<Standing> {
+        let untold = self.destinations.untold(now);
+        self.destinations.told(&untold);
+        untold.into_iter().map(|one| one.now).collect()
+    }
+
+    fn adopt(&mut self, left: Option<Duration>, now: Instant) {
+        let listed = |left| Listed { name: self.name.to_string(), left, reason: Some(Reason::Timeout), trips: 3 };
+        let list: Vec<Listed> = left.map(listed).into_iter().collect();
+        self.destinations.adopt(&list, true, now, now);
+    }
+}
+
+#[test]
+fn rows_take_room_and_give_it_back() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    assert_eq!(replica.room(now), 8);
+    let entries: Vec<Entry> = (0..8).map(|_| replica.destinations.entered(&replica.name.clone(), now)).collect();
+    assert_eq!(replica.room(now), 0);
+    assert!(replica.destinations.any_full());
+    for entry in entries {
+        replica.destinations.left(&replica.name.clone(), entry, now);
+    }
+    assert_eq!(replica.room(now), 8);
+}
+
+#[test]
+fn a_destination_that_fails_has_no_room_then_room_for_one_and_then_few() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.parked(now);
+    assert_eq!((replica.room(now + SECOND / 2), replica.destinations.parked(now + SECOND / 2)), (0, 1));
+    let now = now + 2 * SECOND;
+    assert_eq!(replica.room(now), 1);
+    let probe = replica.destinations.entered(&replica.name.clone(), now);
+    assert_eq!(replica.room(now), 0);
+    let turn = replica.destinations.report(&replica.name.clone(), probe, ACCEPTED, None, now, EVEN);
+    assert_eq!((turn, replica.destinations.take_let_go()), (Turn::LetGo, true));
+    assert_eq!(replica.room(now), 0, "the probe holds the only place until it is settled");
+    replica.destinations.left(&replica.name.clone(), probe, now);
+    assert_eq!(replica.room(now), 1);
+    assert_eq!(replica.attempt(ACCEPTED, None, now), Turn::None);
+    assert_eq!(replica.room(now), 2);
+}
+
+#[test]
+fn a_probe_that_ends_without_a_word_leaves_room_for_another() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.parked(now);
+    let now = now + 2 * SECOND;
+    let probe = replica.destinations.entered(&replica.name.clone(), now);
+    replica.destinations.left(&replica.name.clone(), probe, now);
+    assert_eq!(replica.room(now), 1);
+    assert_eq!(replica.attempt(Outcome::Unknown, None, now), Turn::None);
+    assert_eq!(replica.room(now), 1);
+}
+
+#[test]
+fn what_is_asked_for_parks_once_however_often_it_is_said() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    let pause = 60 * SECOND;
+    let first = replica.attempt(Outcome::Throttled, Some(pause), now);
+    assert_eq!(first, Turn::Parked { reason: Reason::RetryAfter, pause, again: false });
+    assert_eq!(replica.attempt(Outcome::Throttled, Some(SECOND), now), Turn::None);
+    assert_eq!((replica.room(now + 59 * SECOND), replica.room(now + pause)), (0, 1));
+}
+
+#[test]
+fn rows_of_no_known_destination_share_the_limit_and_are_never_parked() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.name = "".into();
+    assert_eq!(replica.room(now), 64);
+    for _ in 0..100 {
+        assert_eq!(replica.attempt(REFUSED, Some(SECOND), now), Turn::None);
+    }
+    assert_eq!(replica.room(now), 64);
+}
+
+#[test]
+fn what_was_learned_is_kept_for_a_while_and_what_is_parked_for_longer() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    let began = now - SECOND;
+    let entry = Entry { began, ..replica.destinations.entered(&replica.name.clone(), now) };
+    replica.destinations.report(&replica.name.clone(), entry, Outcome::Throttled, None, now, EVEN);
+    replica.destinations.left(&replica.name.clone(), entry, now);
+    assert_eq!((replica.room(now + 59 * SECOND), replica.room(now + 61 * SECOND)), (4, 8));
+    replica.parked(now);
+    assert_eq!((replica.room(now + 3500 * SECOND), replica.room(now + 3700 * SECOND)), (1, 8));
+}
+
+#[test]
+fn each_turn_is_told_once_and_a_pause_that_is_over_is_none() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    assert!(replica.tell(now).is_empty());
+    replica.parked(now);
+    let told = replica.tell(now + Duration::from_millis(5));
+    assert_eq!(told, [Standing::Parked { left: SECOND, reason: Some(Reason::Connect), trips: 1 }]);
+    assert!(replica.tell(now).is_empty());
+    assert_eq!(replica.attempt(ACCEPTED, None, now + 2 * SECOND), Turn::LetGo);
+    assert_eq!(replica.tell(now + 2 * SECOND), [Standing::LetGo]);
+    assert!(replica.tell(now + 2 * SECOND).is_empty());
+}
+
+#[test]
+fn a_turn_while_the_others_were_being_told_is_told_after_it() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.parked(now);
+    let untold = replica.destinations.untold(now);
+    assert_eq!(
+        replica.attempt(REFUSED, None, now + 2 * SECOND),
+        Turn::Parked { reason: Reason::Connect, pause: 2 * SECOND, again: true }
+    );
+    replica.destinations.told(&untold);
+    assert_eq!(replica.tell(now + 2 * SECOND).len(), 1);
+}
+
+#[test]
+fn another_replicas_word_counts_unless_ours_is_newer() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.adopt(Some(10 * SECOND), now);
+    assert_eq!((replica.room(now), replica.room(now + 10 * SECOND)), (0, 1));
+    assert!(replica.tell(now).is_empty(), "the list has it");
+    replica.adopt(None, now);
+    assert_eq!(replica.room(now), 1, "it was let go, and begins with one");
+    assert!(replica.destinations.take_let_go());
+
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.parked(now);
+    replica.adopt(None, now);
+    assert_eq!(replica.room(now), 0, "what the list does not have yet is not gone from it");
+    replica.tell(now);
+    replica.adopt(None, now);
+    assert_eq!(replica.room(now), 1);
+}
+
+#[test]
+fn a_list_that_was_not_read_to_its_end_lets_nothing_go() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.adopt(Some(10 * SECOND), now);
+    replica.destinations.adopt(&[], false, now, now);
+    assert_eq!(replica.room(now), 0);
+}
+
+#[test]
+fn the_same_list_again_changes_nothing_and_leaves_a_probe_its_say() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.adopt(Some(SECOND), now);
+    let later = now + 2 * SECOND;
+    let probe = replica.destinations.entered(&replica.name.clone(), later);
+    replica.adopt(Some(Duration::ZERO), later);
+    assert_eq!(replica.room(later), 0, "it is on its way");
+    let turn = replica.destinations.report(&replica.name.clone(), probe, ACCEPTED, None, later, EVEN);
+    assert_eq!(turn, Turn::LetGo);
+}
+
+#[test]
+fn a_probe_that_another_replica_won_is_waited_for() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.parked(now);
+    replica.tell(now);
+    let now = now + 2 * SECOND;
+    assert!(replica.destinations.is_half_open("buyer.example.com", now));
+    replica.destinations.lost_probe("buyer.example.com", now + 15 * SECOND, now);
+    assert_eq!((replica.room(now), replica.room(now + 15 * SECOND)), (0, 1));
+    assert!(replica.tell(now).is_empty());
+    assert_eq!(replica.destinations.next_probe(now), Some(now + 15 * SECOND));
+}

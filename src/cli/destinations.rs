@@ -1,0 +1,141 @@
+//! `outboxd destinations`: where due rows are to go, and which destinations are parked, why, by whom and for how long. It
+//! knows what the replicas share; how many attempts a replica gives to each is that replica's own.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::seal::print;
+use super::{Failure, block_on, open_store};
+use crate::config::Config;
+use crate::store::{ShownDestination, ShownParked, Store};
+
+/// Enough to see what piles up; the cost does not grow with the backlog.
+const DUE_ROWS: u32 = 10_000;
+const DESTINATIONS: u32 = 1_000;
+/// What a URL need not write.
+const DEFAULT_PORT: &str = ":443";
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Let these destinations go, as the list names them: each begins anew with one attempt at a time.
+    #[arg(long, value_name = "NAME")]
+    release: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) const HELP: &str = "\
+A destination is parked when it failed several times in a row, or when it asked
+for it (Retry-After). Its rows wait, uncounted. When the time is over one row is
+tried; a reply lets the destination go. Due rows are counted among the 10,000
+that have waited longest.
+
+  outboxd destinations
+  outboxd destinations --release buyer.example.com";
+
+pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    block_on(async {
+        let store = open_store(config)?;
+        if !store.shares_parking().await? {
+            return Err(Failure::config(
+                "there is no list of parked destinations that this user may write: run `outboxd migrate`, or grant it \
+                 outboxd_daemon"
+                    .into(),
+            ));
+        }
+        if args.release.is_empty() { list(args.json, &store).await } else { release(&args.release, &store).await }
+    })
+}
+
+async fn list(json: bool, store: &Store) -> Result<(), Failure> {
+    let shown = store.list_destinations(DUE_ROWS, DESTINATIONS).await?;
+    let counted: u64 = shown.iter().map(|one| one.due).sum();
+    let more = counted >= u64::from(DUE_ROWS);
+    print(&if json { in_json(&shown, more) } else { in_words(&shown, more) })
+}
+
+async fn release(names: &[String], store: &Store) -> Result<(), Failure> {
+    let mut absent = Vec::new();
+    for name in names {
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix(DEFAULT_PORT).unwrap_or(&name);
+        match store.release_destination(name).await? {
+            true => println!("{name} is let go; every replica sees it within a second"),
+            false => absent.push(name.to_owned()),
+        }
+    }
+    match absent.as_slice() {
+        [] => Ok(()),
+        absent => Err(Failure::absent(format!("not parked: {}", absent.join(" ")))),
+    }
+}
+
+fn in_words(shown: &[ShownDestination], more: bool) -> String {
+    let mut text = String::new();
+    for ShownDestination { destination, due, due_for, parked } in shown {
+        let name = if destination.is_empty() { "(known to their registrations)" } else { destination };
+        let waiting = match due_for {
+            Some(oldest) => format!("{due} due, the oldest for {}", spelt(*oldest)),
+            None => "none due".into(),
+        };
+        text += &format!("{name:<40}  {waiting}");
+        if let Some(parked) = parked {
+            text += &format!("; {}", parked_in_words(parked));
+        }
+        text += "\n";
+    }
+    if more {
+        text += &format!("more rows are due than the {DUE_ROWS} that were counted\n");
+    }
+    if shown.is_empty() {
+        text += "nothing is due and nothing is parked\n";
+    }
+    text
+}
+
+fn parked_in_words(parked: &ShownParked) -> String {
+    let ShownParked { left, since, reason, trips, replica, prober } = parked;
+    let state = match prober {
+        _ if !left.is_zero() => format!("parked for {} more", spelt(*left)),
+        Some(prober) => format!("being tried by {prober}"),
+        None => "half-open, the next row is tried".into(),
+    };
+    let times = if *trips > 1 { format!(", {trips} times in a row") } else { String::new() };
+    format!("{state}: {reason}{times}, since {}, seen by {replica}", spelt(*since))
+}
+
+fn in_json(shown: &[ShownDestination], more: bool) -> String {
+    let parked = |parked: &ShownParked| {
+        json!({
+            "state": match &parked.prober {
+                _ if !parked.left.is_zero() => "parked",
+                Some(_) => "probing",
+                None => "half_open",
+            },
+            "seconds_left": parked.left.as_secs_f64(),
+            "seconds_since": parked.since.as_secs_f64(),
+            "reason": parked.reason, "times_in_a_row": parked.trips, "replica": parked.replica, "prober": parked.prober,
+        })
+    };
+    let one = |shown: &ShownDestination| {
+        json!({
+            "destination": shown.destination, "due": shown.due,
+            "oldest_due_seconds": shown.due_for.map(|oldest| oldest.as_secs_f64()),
+            "parked": shown.parked.as_ref().map(parked),
+        })
+    };
+    let destinations: Vec<Value> = shown.iter().map(one).collect();
+    format!("{}\n", json!({"destinations": destinations, "more_due_rows": more}))
+}
+
+/// To the second, and finer below one.
+fn spelt(span: Duration) -> String {
+    let rough = if span.as_secs() > 0 {
+        Duration::from_secs(span.as_secs())
+    } else {
+        Duration::from_millis(span.as_millis() as u64)
+    };
+    humantime::format_duration(rough).to_string()
+}
