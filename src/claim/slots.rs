@@ -143,6 +143,11 @@ impl Slots {
         self.limited.store(limited, Ordering::Relaxed);
     }
 
+    /// Whether the last claim may have left due rows behind, since a destination has all that it may have.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limited.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.limits.slots - self.free.available_permits()
     }
@@ -160,7 +165,7 @@ impl Slots {
     /// Resolves when a destination that was at its cap has room again; never if none was. Without this a backlog for
     /// one destination would move only as often as an idle daemon polls.
     pub(crate) async fn room_made(&self) {
-        if !self.limited.load(Ordering::Relaxed) {
+        if !self.is_limited() {
             std::future::pending::<()>().await;
         }
         self.freed.notified().await;

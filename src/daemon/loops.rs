@@ -73,7 +73,7 @@ pub(super) async fn claim(
             Ok(claims) => {
                 pause.reset();
                 outage.ok();
-                pace.looked(began, claims.len(), rows);
+                pace.looked(began, claims.len(), claims.len() < rows && !slots.is_limited());
                 metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 metrics::in_flight(slots.in_flight(), slots.limit());
                 let idle = claims.is_empty() && !trial;

@@ -16,7 +16,7 @@ const QUICKEST: Duration = Duration::from_millis(5);
 const TRUSTS_AFTER: Duration = Duration::from_secs(10 * 60);
 const RARER: u32 = 4;
 const RAREST: Duration = Duration::from_secs(2);
-/// Between the beginnings of two looks of which the first brought less than there was room for. A burst of wake-ups is
+/// Between the beginnings of two looks of which the first took all that was due. A burst of wake-ups is
 /// answered by looks that bring several rows each, at a cost of 2.5 ms to the median row; the first is answered at once.
 const GAP: Duration = Duration::from_millis(5);
 
@@ -30,13 +30,13 @@ pub(super) struct Pace {
     woken: Option<Instant>,
     /// When a row was last found that no wake-up told of; the start counts as one.
     untold: Instant,
-    /// When the last look began that did not fill its room.
-    partial: Option<Instant>,
+    /// When the last look began, if it took all that was due.
+    exhausted: Option<Instant>,
 }
 
 impl Pace {
     pub(super) fn new(interval: Duration, now: Instant) -> Pace {
-        Pace { interval, next: interval, followed: AFTER_WAKE_UP.len(), woken: None, untold: now, partial: None }
+        Pace { interval, next: interval, followed: AFTER_WAKE_UP.len(), woken: None, untold: now, exhausted: None }
     }
 
     pub(super) fn woken(&mut self, now: Instant) {
@@ -44,9 +44,9 @@ impl Pace {
         self.followed = 0;
     }
 
-    /// A look that began then has found so many rows of as many as it might.
-    pub(super) fn looked(&mut self, began: Instant, rows: usize, room: usize) {
-        self.partial = Some(began).filter(|_| rows < room);
+    /// A look that began then has found so many rows, and maybe all that were due.
+    pub(super) fn looked(&mut self, began: Instant, rows: usize, exhausted: bool) {
+        self.exhausted = Some(began).filter(|_| exhausted);
         let told = self.woken.is_some_and(|at| began < at + TOLD_FOR);
         if rows > 0 && !told {
             self.untold = began;
@@ -71,7 +71,7 @@ impl Pace {
 
     /// Before this moment the next look would find little that the last one did not.
     pub(super) fn not_before(&self) -> Option<Instant> {
-        self.partial.map(|began| began + GAP)
+        self.exhausted.map(|began| began + GAP)
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         let now = Instant::now();
         for heard in [false, true] {
             let mut pace = Pace::new(INTERVAL, now);
-            pace.looked(now, 0, 100);
+            pace.looked(now, 0, true);
             assert_eq!(pauses(&mut pace, now, heard, 3), [500, 500, 500]);
         }
     }
@@ -107,11 +107,11 @@ mod tests {
         assert_eq!(pauses(&mut pace, later, false, 1), [500], "the ear was lost");
         // A told row changes nothing, one that is found by looking does.
         pace.woken(later);
-        pace.looked(later + MS, 1, 100);
+        pace.looked(later + MS, 1, true);
         pace.followed = AFTER_WAKE_UP.len();
         pace.next = INTERVAL;
         assert_eq!(pauses(&mut pace, later, true, 3), [500, 1000, 2000]);
-        pace.looked(later + TOLD_FOR, 1, 100);
+        pace.looked(later + TOLD_FOR, 1, true);
         let quick = pauses(&mut pace, later + TOLD_FOR, true, 7);
         assert_eq!(quick, [31, 62, 125, 250, 500, 500, 500]);
     }
@@ -123,7 +123,7 @@ mod tests {
         let mut pace = Pace::new(Duration::from_secs(60), began);
         assert_eq!(pauses(&mut pace, later, true, 2), [60_000, 60_000]);
         let mut pace = Pace::new(Duration::from_millis(4), began);
-        pace.looked(later, 1, 100);
+        pace.looked(later, 1, true);
         assert_eq!(pauses(&mut pace, later, false, 2), [4, 4]);
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let now = Instant::now();
         let mut pace = Pace::new(INTERVAL, now);
         pace.woken(now);
-        pace.looked(now, 1, 100);
+        pace.looked(now, 1, true);
         assert_eq!(pauses(&mut pace, now, true, 5), [10, 40, 160, 500, 500]);
         let mut pace = Pace::new(Duration::from_millis(20), now);
         pace.woken(now);
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_look_that_left_room_keeps_the_next_one_waiting() {
+    fn only_a_look_that_took_everything_keeps_the_next_one_waiting() {
         let now = Instant::now();
         let mut pace = Pace::new(INTERVAL, now);
         assert_eq!(pace.not_before(), None);
-        pace.looked(now, 99, 100);
+        pace.looked(now, 99, true);
         assert_eq!(pace.not_before(), Some(now + GAP));
-        pace.looked(now, 100, 100);
+        pace.looked(now, 99, false);
         assert_eq!(pace.not_before(), None);
     }
 }

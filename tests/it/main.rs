@@ -48,6 +48,7 @@ mod secrets;
 mod signing_keys;
 mod snapshots;
 mod ssrf;
+mod sweep;
 mod upgrade;
 mod verify;
 mod wake;
