@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz
+.PHONY: demo test lint fuzz bench
 
 demo:
 	@sh tests/needs.sh demo
@@ -33,3 +33,10 @@ fuzz:
 	        target/fuzz/corpus/$$target tests/fuzz/corpus/$$target target/fuzz/seeds/$$target -- \
 	        -dict=tests/fuzz/dictionaries/$$target.dict -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=2048; \
 	done
+
+# What a delivery costs, side by side with others: `make bench SCENARIO="throughput --turns 7"`. Wants the machine to itself.
+SCENARIO ?= throughput
+
+bench:
+	@sh tests/needs.sh bench
+	cargo bench --locked --bench delivery -- $(SCENARIO)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what `make demo`, `make test` or `make fuzz` needs and this machine lacks. Says what to do where it may not install.
-#   usage: needs.sh demo|test|fuzz
+# Installs what `make demo`, `make test`, `make fuzz` or `make bench` needs and this machine lacks. Says what to do where it
+# may not install.
+#   usage: needs.sh demo|test|fuzz|bench
 set -eu
 cd "$(dirname "$0")/.."
 
