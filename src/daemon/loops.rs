@@ -16,7 +16,10 @@ use crate::store::{Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
-const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// While all is well; what fails is found by the claims meanwhile.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// While it is not.
+const PROBE_AGAIN: Duration = Duration::from_secs(2);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
@@ -44,7 +47,7 @@ pub(super) async fn claim(
         if outage.health.has(Condition::Schema) || outage.health.has(Condition::Clock) {
             tokio::select! {
                 () = outage.health.changed() => {}
-                () = wait(PROBE_EVERY, &phases) => {}
+                () = wait(PROBE_AGAIN, &phases) => {}
             }
             continue;
         }
@@ -52,7 +55,7 @@ pub(super) async fn claim(
         if trial && !trials.is_due() {
             tokio::select! {
                 () = outage.health.changed() => {}
-                () = wait(PROBE_EVERY, &phases) => {}
+                () = wait(PROBE_AGAIN, &phases) => {}
             }
             continue;
         }
@@ -134,9 +137,9 @@ async fn wait(time: Duration, phases: &Phases) {
     let _ = tokio::time::timeout(time, phases.reached(Phase::Draining)).await;
 }
 
-/// 80 to 100 %: as `jittered`, but never longer than somebody was told that it takes.
+/// 90 to 100 %: as `jittered`, but never longer than somebody was told that it takes.
 fn spread(time: Duration) -> Duration {
-    time.mul_f64(0.8 + crate::secret::random_unit() / 5.0)
+    time.mul_f64(0.9 + crate::secret::random_unit() / 10.0)
 }
 
 /// 90 to 110 %, so that replicas that started together do not poll together.
@@ -157,7 +160,9 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
         let pool = store.pool_status();
         metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
         metrics::in_flight(slots.in_flight(), slots.limit());
-        tokio::time::sleep(jittered(PROBE_EVERY)).await;
+        let watched = [Condition::Database, Condition::Schema, Condition::Clock];
+        let well = !watched.iter().any(|condition| outage.health.has(*condition));
+        tokio::time::sleep(jittered(if well { PROBE_EVERY } else { PROBE_AGAIN })).await;
     }
 }
 

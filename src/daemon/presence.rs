@@ -25,6 +25,8 @@ pub(super) struct Presence {
     /// When to write next. Held while writing, so that nothing is written after the farewell.
     due: Mutex<Instant>,
     gone: AtomicBool,
+    /// Whether the list was there the last time.
+    listed: AtomicBool,
 }
 
 impl Presence {
@@ -33,7 +35,15 @@ impl Presence {
         // A container's process has the same number each time.
         let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
         let replica = replica.into();
-        Presence { store, snapshot, replica, host, due: Mutex::new(Instant::now()), gone: AtomicBool::new(false) }
+        Presence {
+            store,
+            snapshot,
+            replica,
+            host,
+            due: Mutex::new(Instant::now()),
+            gone: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+        }
     }
 
     /// By which the other replicas know this one.
@@ -71,7 +81,12 @@ impl Presence {
             signing_kids: snapshot.provider.kids(),
         };
         // Without the list, on an older schema, there is also nobody who reads it; an outage is told by the loops.
-        if let Err(error) = self.store.record_replica(&replica).await {
+        let written = match self.listed.load(Ordering::Relaxed) {
+            true => self.store.renew_replica(&replica).await.map(|()| true),
+            false => self.store.record_replica(&replica).await,
+        };
+        self.listed.store(written == Ok(true), Ordering::Relaxed);
+        if let Err(error) = written {
             tracing::debug!(%error, "could not say which keys are held here");
         }
     }
