@@ -5,14 +5,15 @@ mod breaker;
 mod cap;
 mod composed;
 mod destinations;
+mod offers;
 mod outcome;
 mod parking;
+mod shares;
 mod slots;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::envelope::Row;
@@ -23,6 +24,7 @@ use destinations::Rooms;
 pub(crate) use outcome::{Outcome, Reason};
 pub(crate) use parking::Parking;
 use parking::keep_probes;
+use slots::{ClaimEnd, Permit};
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -92,30 +94,48 @@ impl Slots {
         room: Room,
         except: &[Arc<str>],
     ) -> Result<Vec<Claim>, StoreError> {
-        let Room { mut permits, bytes } = room;
+        let Room { permits, bytes: promise } = room;
+        let most = permits.len();
+        let claimed = self.claim_into(permits, promise.bytes, store, except).await;
+        let end = match &claimed {
+            Err(_) => ClaimEnd::Failed,
+            Ok(claims) => {
+                let bytes: usize = claims.iter().map(|claim| claim.slot.bytes()).sum();
+                // A row that did not fit into the bytes is not told of; where half of them were taken there may be one.
+                if claims.len() == most || bytes > promise.bytes / 2 { ClaimEnd::Filled } else { ClaimEnd::Unfilled }
+            }
+        };
+        self.over(end);
+        claimed
+    }
+
+    async fn claim_into(
+        self: &Arc<Self>,
+        mut permits: Vec<Permit>,
+        max_bytes: usize,
+        store: &Store,
+        except: &[Arc<str>],
+    ) -> Result<Vec<Claim>, StoreError> {
         let asked_at = Instant::now();
-        let Rooms { mut rooms, default_room, parked } = self.destinations().rooms(asked_at);
+        let Rooms { mut rooms, default_room, parked } = self.offer(asked_at);
         metrics::destinations_parked(parked);
         rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
         rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
-            max_bytes: bytes as u64,
+            max_bytes: max_bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits().lease,
             rooms,
             default_room,
         };
         let batch = store.claim_due(&request).await?;
-        let batch = fill_composed(store, batch, bytes).await;
+        let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
-        let claims: Vec<Claim> =
-            batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
-        self.note_limited();
-        Ok(claims)
+        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
     }
 
-    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {
+    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {
         let (held, row, facts) = match claimed {
             Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
@@ -130,7 +150,7 @@ impl Slots {
             since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
             retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
-        let slot = Slot::new(self.clone(), destination, bytes, permit);
+        let slot = Slot::new(destination, bytes, permit);
         Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
     }
 }

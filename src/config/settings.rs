@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
+use super::outboxes::ListedOutbox;
 use super::receive::{Listen, Receive};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
+    pub(crate) outboxes: Vec<ListedOutbox>,
     pub(crate) database: Database,
     pub(crate) outbox: Outbox,
     pub(crate) envelope: Envelope,

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::outage::Pause;
 use crate::store::{Heard, Store};
-use crate::telemetry::metrics;
+use crate::telemetry::meter::Meter;
 
 /// A connection that lasted this long was good: the next try need not wait longer for it.
 const HEARD_LONG: Duration = Duration::from_secs(10);
@@ -18,13 +18,18 @@ const HEARD_LONG: Duration = Duration::from_secs(10);
 const DEAF_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// What the claim loop has of the ear.
-#[derive(Default)]
 pub(super) struct Ear {
+    meter: Meter,
     spoken: Arc<Notify>,
     proven: AtomicBool,
 }
 
 impl Ear {
+    pub(super) fn new(meter: Meter) -> Arc<Ear> {
+        meter.hearing(false);
+        Arc::new(Ear { meter, spoken: Arc::default(), proven: AtomicBool::new(false) })
+    }
+
     /// Resolves when a host has spoken, or the bell was rung, since it was last waited for.
     pub(super) async fn woken(&self) {
         self.spoken.notified().await;
@@ -44,13 +49,13 @@ impl Ear {
         match heard {
             Heard::Proven => {
                 self.proven.store(true, Ordering::Relaxed);
-                metrics::hearing(true);
+                self.meter.hearing(true);
                 tracing::info!("hosts' wake-ups are heard");
             }
             // What was said before is found by looking once.
             Heard::Listening => self.spoken.notify_one(),
             Heard::WakeUp => {
-                metrics::woken();
+                self.meter.woken();
                 self.spoken.notify_one();
             }
         }
@@ -58,7 +63,7 @@ impl Ear {
 
     /// Whether it had been heard until now.
     fn lose(&self) -> bool {
-        metrics::hearing(false);
+        self.meter.hearing(false);
         let had = self.proven.swap(false, Ordering::Relaxed);
         if had {
             // Whoever waits longer because it would be told stops relying on it.
@@ -70,7 +75,6 @@ impl Ear {
 
 pub(super) async fn hear(store: Arc<Store>, ear: Arc<Ear>) {
     let (mut pause, mut deaf) = (Pause::default(), false);
-    metrics::hearing(false);
     loop {
         let began = Instant::now();
         let error = store.hear(|heard| ear.take(heard)).await;

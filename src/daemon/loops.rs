@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::hear::Ear;
 use super::outage::{Outage, Pause};
@@ -77,11 +78,12 @@ pub(super) async fn claim(
                 pause.reset();
                 outage.ok();
                 pace.looked(began, claims.len(), claims.len() < rows && !slots.is_limited());
-                metrics::claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
-                metrics::in_flight(slots.in_flight(), slots.limit());
+                let meter = &outage.health.meter;
+                meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
+                meter.in_flight(slots.in_flight());
                 let idle = claims.is_empty() && !trial;
                 for claim in claims {
-                    tokio::spawn(deliver(claim, tools.clone()));
+                    tokio::spawn(deliver(claim, tools.clone()).in_current_span());
                 }
                 if idle {
                     let pause = spread(pace.pause(Instant::now(), ear.hears()));
@@ -93,7 +95,7 @@ pub(super) async fn claim(
                 }
             }
             Err(error) => {
-                metrics::claimed("error", 0);
+                outage.health.meter.claimed("error", 0);
                 outage.failed("claim", &error);
                 wait(pause.next(), &phases).await;
             }
@@ -158,8 +160,9 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
             presence.renew().await;
         }
         let pool = store.pool_status();
-        metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
-        metrics::in_flight(slots.in_flight(), slots.limit());
+        outage.health.meter.database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
+        outage.health.meter.in_flight(slots.in_flight());
+        metrics::slots(slots.limit());
         let watched = [Condition::Database, Condition::Schema, Condition::Clock];
         let well = !watched.iter().any(|condition| outage.health.has(*condition));
         tokio::time::sleep(jittered(if well { PROBE_EVERY } else { PROBE_AGAIN })).await;
@@ -192,7 +195,7 @@ async fn probe_once(
     if now >= *sample_at && !outage.health.has(Condition::Schema) {
         *sample_at = now + SAMPLE_EVERY;
         let backlog = store.sample_backlog(SAMPLE_ROWS).await?;
-        metrics::backlog(backlog.due, backlog.oldest);
+        outage.health.meter.backlog(backlog.due, backlog.oldest);
     }
     Ok(())
 }
@@ -204,7 +207,7 @@ pub(crate) fn skew(probe: &Probe, asked: (SystemTime, Instant)) -> f64 {
 }
 
 fn judge_clock(skew: f64, health: &Health) {
-    metrics::clock_skew(skew);
+    health.meter.clock_skew(skew);
     let fault = (skew.abs() > SKEW_STOPS)
         .then(|| format!("this machine's clock is more than {SKEW_STOPS} s off the database's; nothing is sent"));
     let stops = fault.is_some();

@@ -1,4 +1,4 @@
-//! This process on the list of replicas: what it holds, written every few seconds, so that nobody seals what it could not
+//! This process on an outbox's list of replicas: what it holds, written every few seconds, so that nobody seals what it could not
 //! open. Who else is on the list is not its business.
 
 use std::sync::Arc;
@@ -17,11 +17,25 @@ const EVERY: Duration = Duration::from_secs(10);
 /// For the last word at the end of a drain.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// What this process is called, on whichever list.
+pub(super) struct Identity {
+    replica: Arc<str>,
+    host: String,
+}
+
+impl Identity {
+    pub(super) fn new() -> Arc<Identity> {
+        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        // A container's process has the same number each time.
+        let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
+        Arc::new(Identity { replica: replica.into(), host })
+    }
+}
+
 pub(super) struct Presence {
     store: Arc<Store>,
     snapshot: Arc<ArcSwap<Snapshot>>,
-    replica: Arc<str>,
-    host: String,
+    identity: Arc<Identity>,
     /// When to write next. Held while writing, so that nothing is written after the farewell.
     due: Mutex<Instant>,
     gone: AtomicBool,
@@ -30,25 +44,14 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>) -> Presence {
-        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        // A container's process has the same number each time.
-        let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
-        let replica = replica.into();
-        Presence {
-            store,
-            snapshot,
-            replica,
-            host,
-            due: Mutex::new(Instant::now()),
-            gone: AtomicBool::new(false),
-            listed: AtomicBool::new(false),
-        }
+    pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, identity: Arc<Identity>) -> Presence {
+        let (due, gone, listed) = (Mutex::new(Instant::now()), AtomicBool::new(false), AtomicBool::new(false));
+        Presence { store, snapshot, identity, due, gone, listed }
     }
 
     /// By which the other replicas know this one.
     pub(super) fn name(&self) -> Arc<str> {
-        self.replica.clone()
+        self.identity.replica.clone()
     }
 
     /// If it is time to.
@@ -73,8 +76,8 @@ impl Presence {
         }
         let snapshot = self.snapshot.load_full();
         let replica = NewReplica {
-            replica: &self.replica,
-            host: &self.host,
+            replica: &self.identity.replica,
+            host: &self.identity.host,
             pid: std::process::id().cast_signed(),
             version: env!("CARGO_PKG_VERSION"),
             envelope_keys: snapshot.keyring.fingerprints(),
@@ -95,7 +98,7 @@ impl Presence {
         let farewell = async {
             let _due = self.due.lock().await;
             self.gone.store(true, Ordering::SeqCst);
-            self.store.leave_replicas(&self.replica).await
+            self.store.leave_replicas(&self.identity.replica).await
         };
         // Unsaid, it is known a minute later.
         if let Ok(Err(error)) = tokio::time::timeout(FAREWELL, farewell).await {

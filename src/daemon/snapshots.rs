@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::loops::jittered;
 use crate::store::{Holder, HolderKind, Snapshots, Store};
 use crate::telemetry::health::{Condition, Health};
-use crate::telemetry::metrics;
+use crate::telemetry::meter::Meter;
 
 const EVERY: Duration = Duration::from_secs(15);
 
@@ -27,7 +27,7 @@ pub(super) async fn run(store: Arc<Store>, health: Arc<Health>, old: Duration) {
                              see it, grant pg_read_all_stats to the database user"
                         );
                     }
-                    report(watch.look(found, Instant::now()));
+                    report(watch.look(found, Instant::now()), &health.meter);
                 }
                 Err(error) => tracing::debug!(%error, "could not see who holds old snapshots"),
             }
@@ -36,8 +36,8 @@ pub(super) async fn run(store: Arc<Store>, health: Arc<Health>, old: Duration) {
     }
 }
 
-fn report(look: Look) {
-    metrics::oldest_snapshot(look.oldest.as_ref().map_or(Duration::ZERO, |(_, age)| *age));
+fn report(look: Look, meter: &Meter) {
+    meter.oldest_snapshot(look.oldest.as_ref().map_or(Duration::ZERO, |(_, age)| *age));
     match (look.mention, look.oldest) {
         (Mention::Holder, Some((holder, age))) => tracing::warn!(
             kind = holder.kind.label(),

@@ -9,8 +9,7 @@ use super::loops::jittered;
 use super::outage::{Outage, Pause};
 use crate::config;
 use crate::store::{Kind, Store, StoreError, Swept, Watermark};
-use crate::telemetry::health::{Condition, Loop};
-use crate::telemetry::metrics;
+use crate::telemetry::health::{Condition, Health, Loop};
 
 /// A batch is as large as it may be to take about this long: a claim that comes meanwhile hardly notices, and a row that is
 /// locked by it is passed over.
@@ -70,8 +69,8 @@ pub(super) async fn sweep(store: Arc<Store>, times: config::Sweep, outage: Arc<O
             continue;
         }
         let swept = async {
-            expire(&store, &mut expiring).await?;
-            purge(&store, &mut purging, &mut forbidden).await
+            expire(&store, &mut expiring, &outage.health).await?;
+            purge(&store, &mut purging, &mut forbidden, &outage.health).await
         };
         let rest = match swept.await {
             Ok(()) => {
@@ -87,13 +86,13 @@ pub(super) async fn sweep(store: Arc<Store>, times: config::Sweep, outage: Arc<O
     }
 }
 
-async fn expire(store: &Store, pass: &mut Pass) -> Result<(), StoreError> {
+async fn expire(store: &Store, pass: &mut Pass, health: &Health) -> Result<(), StoreError> {
     let began = Instant::now();
     if began < pass.due {
         return Ok(());
     }
     let swept = store.expire_overdue(pass.limit, pass.from).await?;
-    metrics::expired(u64::from(swept.rows));
+    health.meter.expired(u64::from(swept.rows));
     let over = pass.took(swept, began.elapsed(), Instant::now());
     if let Some(rows @ 1..) = over {
         tracing::warn!(rows, "rows reached their retry horizon undelivered and are expired");
@@ -102,14 +101,14 @@ async fn expire(store: &Store, pass: &mut Pass) -> Result<(), StoreError> {
 }
 
 /// Without the right to delete, finished rows are somebody else's to purge: that is said once, and is no outage.
-async fn purge(store: &Store, pass: &mut Pass, forbidden: &mut bool) -> Result<(), StoreError> {
+async fn purge(store: &Store, pass: &mut Pass, forbidden: &mut bool, health: &Health) -> Result<(), StoreError> {
     let began = Instant::now();
     if began < pass.due {
         return Ok(());
     }
     match store.purge_settled(pass.limit, pass.from).await {
         Ok(swept) => {
-            metrics::purged(u64::from(swept.rows));
+            health.meter.purged(u64::from(swept.rows));
             let over = pass.took(swept, began.elapsed(), Instant::now());
             if let Some(rows @ 1..) = over {
                 tracing::debug!(rows, "finished rows past their horizon are deleted");

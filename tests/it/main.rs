@@ -30,6 +30,7 @@ mod migrate;
 mod names;
 mod notify;
 mod outage;
+mod outboxes;
 mod parking;
 mod poison;
 mod readme;
