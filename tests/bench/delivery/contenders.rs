@@ -117,6 +117,14 @@ impl Contender {
         }
     }
 
+    /// Rows that it delivers before it has found its pace: what the SDK does first, it does slowly.
+    pub fn start_up(&self) -> u64 {
+        match self {
+            Contender::Sdk { processes, tasks, .. } => 2 * (processes * tasks) as u64,
+            _ => 1,
+        }
+    }
+
     /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.
     pub fn fastest(&self) -> f64 {
         match self {

