@@ -19,6 +19,9 @@
 //! (envelope keys in use and out of it), `telemetry`, `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is
 //! not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
 //!
+//! One process may serve several outboxes: `daemon` gives each a store, a health and loops of its own, and `claim` divides one
+//! set of slots among them. Nothing below knows of more than one.
+//!
 //! # What is absent
 //!
 //! - There is no way to settle a row without the token of its current lease, and no statement that lacks the comparison.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::claim::{Lease, Slot, Times};
 use crate::store::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled, Store, StoreError};
 use crate::telemetry::health::{Health, Loop};
-use crate::telemetry::metrics;
+use crate::telemetry::meter::Meter;
 use crate::verdict::Verdict;
 
 /// Rows per statement; past a few hundred a larger batch saves nothing more.
@@ -97,7 +97,7 @@ async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Heal
     while !batch.is_empty() {
         health.beat(Loop::Settle);
         let error = match write(store, kind, &batch).await {
-            Ok(settled) => return report(store, kind, &batch, &settled, outcome_unknown).await,
+            Ok(settled) => return report(store, kind, &batch, &settled, outcome_unknown, &health.meter).await,
             Err(error) => error,
         };
         // The statement may have been committed although its answer was lost. Written again under the same token it
@@ -109,7 +109,7 @@ async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Heal
         let now = Instant::now();
         let before = batch.len();
         batch.retain(|judged| judged.lease.ends > now);
-        metrics::settle_abandoned(before - batch.len());
+        health.meter.settle_abandoned(before - batch.len());
     }
 }
 
@@ -148,11 +148,18 @@ async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settle
 
 /// Counts what was settled, and finds out about what was not: its lease is lost, unless an earlier try of this very
 /// settle had been committed and only its answer was lost.
-async fn report(store: &Store, kind: Kind, batch: &[Judged], settled: &[Settled], outcome_unknown: bool) {
+async fn report(
+    store: &Store,
+    kind: Kind,
+    batch: &[Judged],
+    settled: &[Settled],
+    outcome_unknown: bool,
+    meter: &Meter,
+) {
     let now = Instant::now();
     for one in settled {
         if let Ok(index) = batch.binary_search_by_key(&one.id, |judged| judged.lease.held.id) {
-            metrics::settled(state_label(kind, one.state), batch[index].times.visible_for(now));
+            meter.settled(state_label(kind, one.state), batch[index].times.visible_for(now));
         }
     }
     if settled.len() == batch.len() {
@@ -166,17 +173,17 @@ async fn report(store: &Store, kind: Kind, batch: &[Judged], settled: &[Settled]
         let now_is = found.iter().find(|lost| lost.id == judged.lease.held.id);
         let by_us = outcome_unknown && now_is.is_some_and(|lost| kind.made(lost.state));
         if by_us {
-            metrics::settled(state_label(kind, RowState::Unknown), judged.times.visible_for(now));
+            meter.settled(state_label(kind, RowState::Unknown), judged.times.visible_for(now));
         } else {
-            lost(judged, now_is);
+            lost(judged, now_is, meter);
         }
     }
 }
 
 /// The row is left as its new holder made it.
-fn lost(judged: &Judged, now_is: Option<&Lost>) {
+fn lost(judged: &Judged, now_is: Option<&Lost>, meter: &Meter) {
     let (row, code) = (judged.lease.held.id, judged.verdict.cause().code());
-    metrics::lease_lost(code);
+    meter.lease_lost(code);
     let state = now_is.map_or("deleted or unknown", |lost| lost.state.label());
     tracing::warn!(
         row,

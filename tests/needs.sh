@@ -24,6 +24,8 @@ if [ "${1:-}" = test ]; then
     have curl || packages="$packages curl"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
+    # The pooler that lets no notification through.
+    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"

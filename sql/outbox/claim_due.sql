@@ -20,14 +20,17 @@ locked as (
     select o.id,
            o.available_at,
            case when octet_length(o.encrypted_body) <= 16777216 then octet_length(o.encrypted_body) else 0 end as bytes,
-           lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C") as destination
+           left(rtrim(replace(lower(split_part(split_part(split_part(
+               coalesce(o.url, '') collate "C", '/', 3), '?', 1), '#', 1)) || '/', ':443/', ''), '/'), 260)
+               as destination
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')
        and o.available_at <= statement_timestamp()
        and (o.state = 'pending' or o.lease_expires_at is null or o.lease_expires_at <= statement_timestamp()
             or o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00')
        and (o.retry_until is null or o.retry_until > statement_timestamp())
-       and lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C")
+       and left(rtrim(replace(lower(split_part(split_part(split_part(
+               coalesce(o.url, '') collate "C", '/', 3), '?', 1), '#', 1)) || '/', ':443/', ''), '/'), 260)
            not in (select destination from full_destinations)
      order by o.available_at, o.id
      limit $1::bigint
@@ -84,6 +87,7 @@ returning o.id::bigint as id,
           coalesce(o.lease_expires_at = timestamptz '9999-01-01 00:00:00+00', false) as composed,
           g.destination,
           g.position,
+          extract(epoch from g.granted_at - statement_timestamp())::double precision as seconds_looking,
           extract(epoch from g.granted_at - g.available_at)::double precision as seconds_due,
           extract(epoch from g.granted_at - o.first_attempt_at)::double precision as seconds_since_first_attempt,
           extract(epoch from o.retry_until - g.granted_at)::double precision as seconds_until_retry_until;

@@ -8,6 +8,7 @@ select c.relkind::text as kind,
        c.relispartition or exists (select from pg_inherits where inhparent = c.oid or inhrelid = c.oid) as inherits,
        exists (select from pg_trigger where tgrelid = c.oid and not tgisinternal) as has_triggers,
        exists (select from pg_rewrite where ev_class = c.oid) as has_rules,
+       exists (select from unnest(c.reloptions) as parameter where parameter like 'fillfactor=%') as has_fillfactor,
        has_table_privilege(c.oid, 'DELETE') as may_delete,
        -- An outbox without the side table has no composed rows to read.
        coalesce(has_table_privilege(to_regclass(quote_ident($1::text || '_composed')), 'SELECT'), true) as may_read_composed,
@@ -34,7 +35,11 @@ select c.relkind::text as kind,
        (select coalesce(array_agg(substring(pg_get_indexdef(i.indexrelid) from ' USING (.*)$')
                                   order by i.indexrelid), '{}')
           from pg_index as i
-         where i.indrelid = c.oid and i.indisvalid) as indexes
+         where i.indrelid = c.oid and i.indisvalid) as indexes,
+       -- By its name: how a server spells an index's expression depends on its version.
+       exists (select from pg_index as i
+                 join pg_class as named on named.oid = i.indexrelid
+                where i.indrelid = c.oid and i.indisvalid and named.relname = $1 || '_destination_idx') as by_destination
   from pg_class as c
   join pg_namespace as n on n.oid = c.relnamespace
  where c.oid = to_regclass(quote_ident($1::text));

@@ -3,7 +3,9 @@
 -- Guard: reads only, in the order of the index that claims use and no further than the bound.
 
 with due as (
-    select lower(split_part(split_part(split_part(o.url, '/', 3), '?', 1), '#', 1) collate "C") as destination,
+    select left(rtrim(replace(lower(split_part(split_part(split_part(
+               coalesce(o.url, '') collate "C", '/', 3), '?', 1), '#', 1)) || '/', ':443/', ''), '/'), 260)
+               as destination,
            o.available_at
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')

@@ -34,6 +34,14 @@ pub(super) struct Rules {
 pub(super) struct Destinations {
     rules: Rules,
     known: HashMap<Arc<str>, Destination>,
+    /// One beside each outbox, by its number. What this process finds out is told to all; what it learns from one list is not
+    /// told to the others, or two lists would go on learning from each other.
+    lists: Vec<List>,
+}
+
+/// What the replicas that serve one outbox share.
+#[derive(Default)]
+struct List {
     /// Under which name this replica shares what is parked; nothing where there is nowhere to.
     sharing: Option<Arc<str>>,
     /// Told when a destination was parked or let go.
@@ -42,15 +50,22 @@ pub(super) struct Destinations {
     let_go: bool,
 }
 
+/// Where a destination stands on a list.
+#[derive(Clone, Copy, Default)]
+struct Entered {
+    /// Up to which of the breaker's turns the other replicas know.
+    told: u64,
+    /// Whether it is on the list.
+    listed: bool,
+}
+
 struct Destination {
     in_flight: u32,
     cap: Cap,
     breaker: Breaker,
     idle_since: Instant,
-    /// Up to which of the breaker's turns the other replicas know.
-    told: u64,
-    /// Whether it is on the list that the replicas share.
-    listed: bool,
+    /// By list.
+    lists: Vec<Entered>,
 }
 
 /// What the next claim may take, destination by destination.
@@ -104,7 +119,7 @@ pub(super) struct Listed {
 }
 
 impl Destination {
-    fn new(name: &str, rules: Rules) -> Destination {
+    fn new(name: &str, rules: Rules, lists: usize) -> Destination {
         // Where a composed row goes may be known only to its registration: such rows are of no one destination, so that
         // nothing is learned from them and none of them is left behind for another's sake.
         let start = if name.is_empty() { rules.most } else { rules.start };
@@ -113,8 +128,7 @@ impl Destination {
             cap: Cap::new(start, rules.most),
             breaker: Breaker::new(rules.park_after),
             idle_since: Instant::now(),
-            told: 0,
-            listed: false,
+            lists: vec![Entered::default(); lists],
         }
     }
 
@@ -126,8 +140,15 @@ impl Destination {
         }
     }
 
-    fn is_told(&self) -> bool {
-        self.told == self.breaker.epoch()
+    fn is_told(&self, list: usize) -> bool {
+        self.lists[list].told == self.breaker.epoch()
+    }
+
+    /// As a list has it, which is news to no list.
+    fn adopt(&mut self, until: Instant, reason: Option<Reason>, trips: u32, now: Instant) {
+        self.breaker.adopt(until, reason, trips, now);
+        let epoch = self.breaker.epoch();
+        self.lists.iter_mut().for_each(|entered| entered.told = epoch);
     }
 
     fn let_go(&mut self, now: Instant) {
@@ -138,7 +159,7 @@ impl Destination {
     fn is_worth_keeping(&self, now: Instant, remembered: Duration) -> bool {
         let idle = now.saturating_duration_since(self.idle_since);
         self.in_flight > 0
-            || (self.listed && !self.is_told())
+            || self.lists.iter().any(|entered| entered.listed && entered.told != self.breaker.epoch())
             || match self.breaker.state(now) {
                 State::Parked { .. } => true,
                 State::HalfOpen | State::Probing => idle < PARKED_REMEMBERED,
@@ -148,9 +169,9 @@ impl Destination {
 }
 
 impl Destinations {
-    pub(super) fn new(rules: Rules) -> Destinations {
+    pub(super) fn new(rules: Rules, lists: usize) -> Destinations {
         let rules = Rules { start: rules.start.min(rules.most), ..rules };
-        Destinations { rules, known: HashMap::new(), sharing: None, turned: Arc::default(), let_go: false }
+        Destinations { rules, known: HashMap::new(), lists: (0..lists).map(|_| List::default()).collect() }
     }
 
     pub(super) fn entered(&mut self, name: &Arc<str>, now: Instant) -> Entry {
@@ -224,18 +245,17 @@ impl Destinations {
                 turn = Turn::Parked { reason: Reason::RetryAfter, pause, again };
             }
         }
-        self.let_go |= turn == Turn::LetGo;
-        if turn != Turn::None {
-            self.turned.notify_one();
+        for list in &mut self.lists {
+            list.let_go |= turn == Turn::LetGo;
+            if turn != Turn::None {
+                list.turned.notify_one();
+            }
         }
         turn
     }
 
-    /// Whether some destination has all that it may have, so that rows of it may have been left behind. Parked ones have
-    /// nothing to wait for but their time.
-    pub(super) fn any_full(&self) -> bool {
-        let now = Instant::now();
-        self.known.values().any(|one| one.in_flight >= one.cap.allowed() && one.breaker.state(now) == State::Closed)
+    pub(super) fn in_flight(&self, name: &str) -> u32 {
+        self.known.get(name).map_or(0, |destination| destination.in_flight)
     }
 
     pub(super) fn rooms(&mut self, now: Instant) -> Rooms {
@@ -264,8 +284,8 @@ impl Destinations {
     }
 
     fn known(&mut self, name: &Arc<str>) -> &mut Destination {
-        let rules = self.rules;
-        self.known.entry(name.clone()).or_insert_with(|| Destination::new(name, rules))
+        let (rules, lists) = (self.rules, self.lists.len());
+        self.known.entry(name.clone()).or_insert_with(|| Destination::new(name, rules, lists))
     }
 
     fn forget(&mut self, now: Instant) {
@@ -274,23 +294,23 @@ impl Destinations {
     }
 }
 
-/// What the replicas share.
+/// What the replicas share, on the list with a number.
 impl Destinations {
-    pub(super) fn turned(&self) -> Arc<Notify> {
-        self.turned.clone()
+    pub(super) fn turned(&self, list: usize) -> Arc<Notify> {
+        self.lists[list].turned.clone()
     }
 
     /// Whether one was let go since this was asked last.
-    pub(super) fn take_let_go(&mut self) -> bool {
-        std::mem::take(&mut self.let_go)
+    pub(super) fn take_let_go(&mut self, list: usize) -> bool {
+        std::mem::take(&mut self.lists[list].let_go)
     }
 
-    pub(super) fn share_as(&mut self, replica: Option<&Arc<str>>) {
-        self.sharing = replica.cloned();
+    pub(super) fn share_as(&mut self, list: usize, replica: Option<&Arc<str>>) {
+        self.lists[list].sharing = replica.cloned();
     }
 
-    pub(super) fn sharing(&self) -> Option<Arc<str>> {
-        self.sharing.clone()
+    pub(super) fn sharing(&self, list: usize) -> Option<Arc<str>> {
+        self.lists[list].sharing.clone()
     }
 
     /// When the next parked destination may be probed.
@@ -308,17 +328,17 @@ impl Destinations {
     }
 
     /// Another replica probes it, or has parked it again.
-    pub(super) fn lost_probe(&mut self, name: &str, until: Instant, now: Instant) {
+    pub(super) fn lost_probe(&mut self, list: usize, name: &str, until: Instant, now: Instant) {
         let Some(destination) = self.known.get_mut(name) else { return };
-        let Destination { breaker, told, listed, .. } = destination;
-        breaker.adopt(until.max(now + LOST_AT_LEAST), breaker.reason(), breaker.trips(), now);
-        (*told, *listed) = (breaker.epoch(), true);
+        let (reason, trips) = (destination.breaker.reason(), destination.breaker.trips());
+        destination.adopt(until.max(now + LOST_AT_LEAST), reason, trips, now);
+        destination.lists[list].listed = true;
     }
 
-    pub(super) fn untold(&mut self, now: Instant) -> Vec<Untold> {
+    pub(super) fn untold(&mut self, list: usize, now: Instant) -> Vec<Untold> {
         let mut untold = Vec::new();
         for (name, destination) in &mut self.known {
-            if destination.is_told() {
+            if destination.is_told(list) {
                 continue;
             }
             let breaker = &destination.breaker;
@@ -330,9 +350,9 @@ impl Destinations {
                 },
                 // The others find out by a probe of their own what this one finds out by its.
                 State::HalfOpen | State::Probing => continue,
-                State::Closed if destination.listed => Standing::LetGo,
+                State::Closed if destination.lists[list].listed => Standing::LetGo,
                 State::Closed => {
-                    destination.told = breaker.epoch();
+                    destination.lists[list].told = breaker.epoch();
                     continue;
                 }
             };
@@ -341,39 +361,44 @@ impl Destinations {
         untold
     }
 
-    pub(super) fn told(&mut self, told: &[Untold]) {
+    pub(super) fn told(&mut self, list: usize, told: &[Untold]) {
         for Untold { name, epoch, now } in told {
             if let Some(destination) = self.known.get_mut(name) {
-                destination.told = *epoch;
-                destination.listed = matches!(now, Standing::Parked { .. });
+                destination.lists[list] = Entered { told: *epoch, listed: matches!(now, Standing::Parked { .. }) };
             }
         }
     }
 
     /// Takes over the list as it was when it was asked for. What the others have not been told of yet is newer than the list.
-    pub(super) fn adopt(&mut self, list: &[Listed], whole: bool, asked: Instant, now: Instant) {
+    pub(super) fn adopt(&mut self, list: usize, entries: &[Listed], whole: bool, asked: Instant, now: Instant) {
         let mut absent: Vec<Arc<str>> = Vec::new();
         if whole {
-            let named: HashSet<&str> = list.iter().map(|listed| listed.name.as_str()).collect();
-            let gone = |name: &str, one: &Destination| one.listed && one.is_told() && !named.contains(name);
+            let named: HashSet<&str> = entries.iter().map(|listed| listed.name.as_str()).collect();
+            let gone =
+                |name: &str, one: &Destination| one.lists[list].listed && one.is_told(list) && !named.contains(name);
             absent.extend(self.known.iter().filter(|(name, one)| gone(name, one)).map(|(name, _)| name.clone()));
         }
         for name in absent {
             let destination = self.known(&name);
-            destination.listed = false;
-            // A replica's probe was answered, or an operator let it go.
+            destination.lists[list].listed = false;
+            // A replica's probe was answered, or an operator let it go. The other lists that have it are told.
             if destination.breaker.state(now) != State::Closed {
                 destination.let_go(now);
-                destination.told = destination.breaker.epoch();
-                self.let_go = true;
+                destination.lists[list].told = destination.breaker.epoch();
+                for (other, its) in self.lists.iter_mut().enumerate() {
+                    its.let_go = true;
+                    if other != list {
+                        its.turned.notify_one();
+                    }
+                }
             }
         }
-        for Listed { name, left, reason, trips } in list.iter().filter(|listed| !listed.name.is_empty()) {
+        for Listed { name, left, reason, trips } in entries.iter().filter(|listed| !listed.name.is_empty()) {
             let destination = self.known(&Arc::from(name.as_str()));
-            if !destination.is_told() {
+            if !destination.is_told(list) {
                 continue;
             }
-            destination.listed = true;
+            destination.lists[list].listed = true;
             let until = asked + *left;
             let differs = match destination.breaker.state(now) {
                 State::Closed => true,
@@ -381,8 +406,7 @@ impl Destinations {
                 State::HalfOpen | State::Probing => until > now,
             };
             if differs {
-                destination.breaker.adopt(until, *reason, *trips, now);
-                destination.told = destination.breaker.epoch();
+                destination.adopt(until, *reason, *trips, now);
             }
         }
     }

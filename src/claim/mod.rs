@@ -5,24 +5,31 @@ mod breaker;
 mod cap;
 mod composed;
 mod destinations;
+mod list;
+mod looks;
+mod offers;
 mod outcome;
 mod parking;
+mod shares;
 mod slots;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::envelope::Row;
-use crate::store::{self, Broken, ClaimRequest, Claimed, LeaseToken, Store, StoreError};
+use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
 use destinations::Rooms;
+use list::list_beside;
+use looks::Look;
 pub(crate) use outcome::{Outcome, Reason};
 pub(crate) use parking::Parking;
 use parking::keep_probes;
+use slots::{ClaimEnd, Permit};
 pub(crate) use slots::{Limits, Room, Slot, Slots};
 
 /// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
@@ -71,14 +78,14 @@ impl Times {
 
 impl Slots {
     /// Claims what is due and fits into the room; empty where nothing was.
-    pub(crate) async fn claim(self: &Arc<Self>, store: &Store, room: Room) -> Result<Vec<Claim>, StoreError> {
+    pub(crate) async fn claim(self: &Arc<Self>, store: &Arc<Store>, room: Room) -> Result<Vec<Claim>, StoreError> {
         self.claim_except(store, room, &[]).await
     }
 
     /// One row, and of none of these destinations.
     pub(crate) async fn claim_one(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Arc<Store>,
         mut room: Room,
         except: &[Arc<str>],
     ) -> Result<Option<Claim>, StoreError> {
@@ -88,34 +95,86 @@ impl Slots {
 
     async fn claim_except(
         self: &Arc<Self>,
-        store: &Store,
+        store: &Arc<Store>,
         room: Room,
         except: &[Arc<str>],
     ) -> Result<Vec<Claim>, StoreError> {
-        let Room { mut permits, bytes } = room;
-        let asked_at = Instant::now();
-        let Rooms { mut rooms, default_room, parked } = self.destinations().rooms(asked_at);
-        metrics::destinations_parked(parked);
-        rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
-        rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
-        let request = ClaimRequest {
-            max_rows: permits.len() as u32,
-            max_bytes: bytes as u64,
-            token: LeaseToken::new(crate::secret::random()),
-            lease: self.limits().lease,
-            rooms,
-            default_room,
+        let Room { permits, bytes: promise } = room;
+        let most = permits.len();
+        let claimed = self.claim_into(permits, promise.bytes, store, except).await;
+        let end = match &claimed {
+            Err(_) => ClaimEnd::Failed,
+            Ok(claims) => {
+                let bytes: usize = claims.iter().map(|claim| claim.slot.bytes()).sum();
+                // A row that did not fit into the bytes is not told of; where half of them were taken there may be one.
+                if claims.len() == most || bytes > promise.bytes / 2 { ClaimEnd::Filled } else { ClaimEnd::Unfilled }
+            }
         };
-        let batch = store.claim_due(&request).await?;
-        let batch = fill_composed(store, batch, bytes).await;
-        let batch = keep_probes(self, store, batch).await;
-        let claims: Vec<Claim> =
-            batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
-        self.note_limited();
-        Ok(claims)
+        self.over(end);
+        claimed
     }
 
-    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: OwnedSemaphorePermit) -> Claim {
+    async fn claim_into(
+        self: &Arc<Self>,
+        mut permits: Vec<Permit>,
+        max_bytes: usize,
+        store: &Arc<Store>,
+        except: &[Arc<str>],
+    ) -> Result<Vec<Claim>, StoreError> {
+        let asked_at = Instant::now();
+        self.use_room();
+        let mut rooms = self.offer(asked_at);
+        metrics::destinations_parked(rooms.parked);
+        rooms.rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
+        rooms.rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
+        let look = self.looks().next(&rooms, permits.len() as u32, store.finds_by_destination());
+        list_beside(self, store);
+        let request = ClaimRequest {
+            max_rows: permits.len() as u32,
+            max_bytes: max_bytes as u64,
+            token: LeaseToken::new(crate::secret::random()),
+            lease: self.limits().lease,
+            default_room: rooms.default_room,
+            rooms: self.rooms_in(rooms, &look),
+        };
+        let batch = match &look {
+            Look::Head => {
+                let found = store.claim_due(&request).await?;
+                self.looks().saw_head(found.looking, asked_at.elapsed(), found.rows.len() as u32);
+                found.rows
+            }
+            Look::Around { around, .. } => {
+                let (rows, seen) = store.claim_around(&request, around).await?;
+                self.looks().saw_around(around, &seen, request.max_rows, rows.len() as u32);
+                rows
+            }
+        };
+        metrics::destinations_behind(self.behind());
+        let batch = fill_composed(store, batch, max_bytes).await;
+        let batch = keep_probes(self, store, batch).await;
+        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
+    }
+
+    /// What each destination may take in this look, and what it holds already.
+    fn rooms_in(&self, rooms: Rooms, look: &Look) -> Vec<DestinationRoom> {
+        let destinations = self.destinations();
+        let mut given: HashMap<Arc<str>, u32> =
+            rooms.rooms.into_iter().map(|(name, room)| (name.into(), room)).collect();
+        if let Look::Around { around, each } = look {
+            for (name, _) in &around.named {
+                let room = given.entry(name.clone()).or_insert(rooms.default_room);
+                *room = (*room).min(*each);
+            }
+        }
+        let room = |(name, room): (Arc<str>, u32)| DestinationRoom {
+            room,
+            in_flight: destinations.in_flight(&name),
+            destination: name,
+        };
+        given.into_iter().map(room).collect()
+    }
+
+    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {
         let (held, row, facts) = match claimed {
             Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
@@ -130,7 +189,7 @@ impl Slots {
             since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
             retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
-        let slot = Slot::new(self.clone(), destination, bytes, permit);
+        let slot = Slot::new(destination, bytes, permit);
         Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
     }
 }

@@ -59,12 +59,12 @@ impl Parking {
 
     /// Until the process ends.
     pub(crate) async fn share(mut self) {
-        let turned = self.slots.destinations().turned();
+        let turned = self.slots.destinations().turned(self.slots.own());
         loop {
             let now = Instant::now();
             let (probe, sharing) = {
                 let destinations = self.slots.destinations();
-                (destinations.next_probe(now), destinations.sharing().is_some())
+                (destinations.next_probe(now), destinations.sharing(self.slots.own()).is_some())
             };
             let next = if sharing { self.read_at } else { self.look_at };
             tokio::select! {
@@ -81,7 +81,7 @@ impl Parking {
             let (parked, lowest_cap, let_go) = {
                 let mut destinations = self.slots.destinations();
                 let parked = destinations.parked(Instant::now());
-                (parked, destinations.lowest_cap(), destinations.take_let_go())
+                (parked, destinations.lowest_cap(), destinations.take_let_go(self.slots.own()))
             };
             metrics::destinations_parked(parked);
             metrics::lowest_cap(lowest_cap);
@@ -92,7 +92,8 @@ impl Parking {
     }
 
     async fn keep_in_step(&mut self) -> Result<(), StoreError> {
-        if self.slots.destinations().sharing().is_none() {
+        let list = self.slots.own();
+        if self.slots.destinations().sharing(list).is_none() {
             if Instant::now() < self.look_at {
                 return Ok(());
             }
@@ -100,7 +101,7 @@ impl Parking {
             if !self.store.shares_parking().await? {
                 return Ok(());
             }
-            self.slots.destinations().share_as(Some(&self.replica));
+            self.slots.destinations().share_as(list, Some(&self.replica));
         }
         let mut kept = self.tell().await;
         if kept.is_ok() && Instant::now() >= self.read_at {
@@ -108,7 +109,7 @@ impl Parking {
         }
         if kept.is_err() {
             // It may be gone: an older schema was restored, or a right taken away.
-            self.slots.destinations().share_as(None);
+            self.slots.destinations().share_as(list, None);
             self.look_at = Instant::now() + WHILE_PARKED;
         }
         kept
@@ -116,7 +117,7 @@ impl Parking {
 
     /// Tells the others what has turned here.
     async fn tell(&self) -> Result<(), StoreError> {
-        let untold = self.slots.destinations().untold(Instant::now());
+        let untold = self.slots.destinations().untold(self.slots.own(), Instant::now());
         let (mut parked, mut let_go) = (Vec::new(), Vec::new());
         for Untold { name, now, .. } in &untold {
             match *now {
@@ -131,7 +132,7 @@ impl Parking {
         }
         self.store.park_destinations(&parked, &self.replica).await?;
         self.store.let_go_destinations(&let_go, &self.replica).await?;
-        self.slots.destinations().told(&untold);
+        self.slots.destinations().told(self.slots.own(), &untold);
         Ok(())
     }
 
@@ -153,7 +154,7 @@ impl Parking {
             })
             .collect();
         let now = Instant::now();
-        self.slots.destinations().adopt(&list, whole, asked, now);
+        self.slots.destinations().adopt(self.slots.own(), &list, whole, asked, now);
         self.read_at = now + if list.is_empty() { OTHERWISE } else { WHILE_PARKED };
         Ok(())
     }
@@ -167,7 +168,7 @@ pub(super) async fn keep_probes(slots: &Slots, store: &Store, batch: Vec<Claimed
         let destinations = slots.destinations();
         let named = batch.iter().filter_map(destination).filter(|name| destinations.is_half_open(name, asked_at));
         let probes: HashSet<String> = named.map(str::to_owned).collect();
-        (Vec::from_iter(probes), destinations.sharing())
+        (Vec::from_iter(probes), destinations.sharing(slots.own()))
     };
     let Some(replica) = replica.filter(|_| !probes.is_empty()) else { return batch };
     let lasts = slots.limits().attempt + PROBE_MARGIN;
@@ -180,7 +181,7 @@ pub(super) async fn keep_probes(slots: &Slots, store: &Store, batch: Vec<Claimed
         let mut destinations = slots.destinations();
         let lost = answers.into_iter().filter(|answer| !answer.won);
         lost.map(|answer| {
-            destinations.lost_probe(&answer.destination, asked_at + answer.left, asked_at);
+            destinations.lost_probe(slots.own(), &answer.destination, asked_at + answer.left, asked_at);
             answer.destination
         })
         .collect()

@@ -1,30 +1,56 @@
-//! The slots of this process: who holds them, and when one comes free. Asks no database.
+//! The slots of this process: who holds them, and when one comes free. Several outboxes share them, each by a view of its
+//! own. Asks no database.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
-use super::destinations::{Destinations, Entry, Rules, Turn};
+use super::destinations::{Destinations, Entry, Rooms, Rules, Turn};
+use super::looks::{Looks, Outlook};
+use super::offers::Offers;
 use super::outcome::Outcome;
+use super::shares::Shares;
 use crate::telemetry::metrics;
 
-/// How long a claim waits for more free slots once one is free: a batch costs Postgres little more than a single row.
+/// How long a claim waits for more free slots, or for more room where it was waited for, once there is some: a batch costs
+/// Postgres little more than a single row.
 const GATHER: Duration = Duration::from_millis(10);
 /// How long one wait may last before the loop shows that it lives.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The slots of this process, and who holds them.
+/// The slots as one outbox has them.
 pub(crate) struct Slots {
+    house: Arc<House>,
+    /// Which outbox of the house it is.
+    own: usize,
+    /// Whether the last claim failed.
+    failing: AtomicBool,
+}
+
+/// What all outboxes have together.
+struct House {
     limits: Limits,
-    free: Arc<Semaphore>,
-    bytes: AtomicUsize,
+    shares: Mutex<Shares>,
     destinations: Mutex<Destinations>,
+    /// What claims that are under way may bring. Locked before `destinations`.
+    offers: Mutex<Offers>,
+    doors: Vec<Door>,
+    emptied: Notify,
+}
+
+/// What one outbox knows of its rows, and where it waits.
+struct Door {
+    looks: Mutex<Looks>,
+    /// Rows that ended since the last claim although others of their destination wait, or as good as that.
+    room_made: AtomicUsize,
+    more_room: Notify,
+    /// There is the room that it waits for.
+    room: Notify,
+    /// A row has left its slot, whosever it was.
     freed: Notify,
-    /// Whether the last claim left rows behind only because their destination had its share.
-    limited: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,32 +70,67 @@ pub(crate) struct Limits {
 
 /// Free slots and bytes, taken for a claim that is about to be made.
 pub(crate) struct Room {
-    pub(super) permits: Vec<OwnedSemaphorePermit>,
+    pub(super) permits: Vec<Permit>,
+    pub(super) bytes: Promise,
+}
+
+/// One slot that is taken; dropping it makes room.
+pub(super) struct Permit {
+    slots: Arc<Slots>,
+    bytes: usize,
+}
+
+/// Bytes that a claim may bring, taken from the others until it has.
+pub(super) struct Promise {
+    slots: Arc<Slots>,
     pub(super) bytes: usize,
+}
+
+impl Room {
+    /// How many rows may come.
+    pub(crate) fn rows(&self) -> usize {
+        self.permits.len()
+    }
 }
 
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
-    slots: Arc<Slots>,
     destination: Arc<str>,
     entry: Entry,
-    bytes: usize,
-    _permit: OwnedSemaphorePermit,
+    permit: Permit,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.slots.house.leave(self.slots.own, 1, self.bytes);
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.slots.house.leave(self.slots.own, 0, self.bytes);
+    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.slots.destinations().left(&self.destination, self.entry, Instant::now());
-        self.slots.freed.notify_one();
+        let slots = &self.permit.slots;
+        slots.destinations().left(&self.destination, self.entry, Instant::now());
+        for door in &slots.house.doors {
+            door.freed.notify_one();
+            if lock(&door.looks).waits_for(&self.destination) {
+                door.make_room(1);
+            }
+        }
     }
 }
 
 impl Slot {
-    pub(super) fn new(slots: Arc<Slots>, destination: Arc<str>, bytes: usize, permit: OwnedSemaphorePermit) -> Slot {
-        slots.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let entry = slots.destinations().entered(&destination, Instant::now());
-        Slot { slots, destination, entry, bytes, _permit: permit }
+    pub(super) fn new(destination: Arc<str>, bytes: usize, mut permit: Permit) -> Slot {
+        permit.slots.house.shares().take(permit.slots.own, 0, bytes);
+        permit.bytes = bytes;
+        let entry = permit.slots.destinations().entered(&destination, Instant::now());
+        Slot { destination, entry, permit }
     }
 
     /// Host and port; empty where they are known to the row's registration alone.
@@ -77,10 +138,14 @@ impl Slot {
         &self.destination
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.permit.bytes
+    }
+
     /// What this row's attempt has told of its destination, and how long the receiver asked to be left alone.
     pub(crate) fn report(&self, outcome: Outcome, asked: Option<Duration>) {
         let (now, jitter) = (Instant::now(), crate::secret::random_unit());
-        let turn = self.slots.destinations().report(&self.destination, self.entry, outcome, asked, now, jitter);
+        let turn = self.permit.slots.destinations().report(&self.destination, self.entry, outcome, asked, now, jitter);
         // Rows were sent there, so that it is host and port as an accepted URL writes them.
         let destination = &*self.destination;
         match turn {
@@ -105,105 +170,291 @@ impl Slot {
     }
 }
 
-impl Slots {
-    pub(crate) fn new(limits: Limits) -> Arc<Slots> {
-        Arc::new(Slots {
-            limits,
-            free: Arc::new(Semaphore::new(limits.slots)),
-            bytes: AtomicUsize::new(0),
-            destinations: Mutex::new(Destinations::new(Rules {
-                start: limits.per_destination_start as u32,
-                most: limits.per_destination as u32,
-                park_after: limits.park_after,
-            })),
+/// A panic while one of these is held leaves counters that are at worst too high; going on is better than stopping.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Door {
+    fn new() -> Door {
+        Door {
+            looks: Mutex::new(Looks::new()),
+            room_made: AtomicUsize::new(0),
+            more_room: Notify::new(),
+            room: Notify::new(),
             freed: Notify::new(),
-            limited: AtomicBool::new(false),
-        })
+        }
+    }
+
+    fn make_room(&self, rows: usize) {
+        self.room_made.fetch_add(rows, Ordering::Relaxed);
+        self.more_room.notify_one();
+    }
+}
+
+impl House {
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        lock(&self.shares)
+    }
+
+    fn leave(&self, own: usize, slots: usize, bytes: usize) {
+        let mut shares = self.shares();
+        shares.leave(own, slots, bytes);
+        if shares.all_held() == 0 {
+            self.emptied.notify_waiters();
+        }
+        self.serve(&shares);
+    }
+
+    /// Wakes those who may go on after a change.
+    fn serve(&self, shares: &Shares) {
+        shares.served().for_each(|own| self.doors[own].room.notify_one());
+    }
+}
+
+impl Slots {
+    /// A view for each outbox, by their weights.
+    pub(crate) fn of_outboxes(limits: Limits, weights: &[u32]) -> Vec<Arc<Slots>> {
+        let rules = Rules {
+            start: limits.per_destination_start as u32,
+            most: limits.per_destination as u32,
+            park_after: limits.park_after,
+        };
+        let house = Arc::new(House {
+            limits,
+            shares: Mutex::new(Shares::new(limits.slots, limits.max_in_flight_bytes, weights)),
+            destinations: Mutex::new(Destinations::new(rules, weights.len())),
+            offers: Mutex::new(Offers::new(weights)),
+            doors: weights.iter().map(|_| Door::new()).collect(),
+            emptied: Notify::new(),
+        });
+        let view = |own| Slots { house: house.clone(), own, failing: AtomicBool::new(false) };
+        (0..weights.len()).map(|own| Arc::new(view(own))).collect()
+    }
+
+    /// The number of its outbox, and of the list that its replicas share.
+    pub(super) fn own(&self) -> usize {
+        self.own
     }
 
     pub(super) fn destinations(&self) -> MutexGuard<'_, Destinations> {
-        // A panic while it is held leaves counters that are at worst too high; going on is better than stopping.
-        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.house.destinations)
     }
 
     pub(super) fn limits(&self) -> &Limits {
-        &self.limits
+        &self.house.limits
+    }
+
+    /// What a claim may take, destination by destination, until [`over`](Self::over) is said.
+    pub(super) fn offer(&self, now: Instant) -> Rooms {
+        let mut offers = lock(&self.house.offers);
+        // Under the lock: what a claim that has ended took is counted before its offer is taken back.
+        let there = self.destinations().rooms(now);
+        offers.offer(self.own, there, now)
+    }
+
+    fn door(&self) -> &Door {
+        &self.house.doors[self.own]
+    }
+
+    /// Destinations that were left with rows due, over all outboxes.
+    pub(super) fn behind(&self) -> usize {
+        self.house.doors.iter().map(|door| lock(&door.looks).behind()).sum()
+    }
+
+    pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {
+        lock(&self.door().looks)
+    }
+
+    pub(super) fn make_room(&self, rows: usize) {
+        self.door().make_room(rows);
+    }
+
+    /// To be called before each claim, which uses it.
+    pub(super) fn use_room(&self) {
+        self.door().room_made.store(0, Ordering::Relaxed);
+    }
+
+    /// Room that is worth a claim at once.
+    pub(super) fn worthwhile(&self) -> usize {
+        self.limits().claim_batch.min(self.limits().per_destination).div_ceil(4)
+    }
+
+    async fn room_for(&self, rows: usize) {
+        while self.door().room_made.load(Ordering::Relaxed) < rows {
+            self.door().more_room.notified().await;
+        }
     }
 
     /// To be called after each claim, when its rows have their slots.
-    pub(super) fn note_limited(&self) {
-        let limited = self.destinations().any_full();
-        self.limited.store(limited, Ordering::Relaxed);
+    pub(super) fn over(&self, end: ClaimEnd) {
+        lock(&self.house.offers).over(self.own);
+        self.failing.store(end == ClaimEnd::Failed, Ordering::Relaxed);
+        let mut shares = self.house.shares();
+        shares.note_filled(self.own, end == ClaimEnd::Filled);
+        self.house.serve(&shares);
     }
 
+    /// Whether the last look left nothing behind that is due.
+    pub(crate) fn took_all(&self) -> bool {
+        self.looks().outlook() == Outlook::Nothing
+    }
+
+    /// Rows of this outbox.
     pub(crate) fn in_flight(&self) -> usize {
-        self.limits.slots - self.free.available_permits()
+        self.house.shares().held(self.own)
+    }
+
+    pub(crate) fn all_in_flight(&self) -> usize {
+        self.house.shares().all_held()
     }
 
     /// Resolves when every slot is free.
     pub(crate) async fn drained(&self) {
-        let all = u32::try_from(self.limits.slots).unwrap_or(u32::MAX);
-        let _ = self.free.acquire_many(all).await;
+        loop {
+            let emptied = self.house.emptied.notified();
+            if self.all_in_flight() == 0 {
+                return;
+            }
+            emptied.await;
+        }
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.limits.slots
+        self.house.limits.slots
     }
 
-    /// Resolves when a destination that was at its cap has room again; never if none was. Without this a backlog for
-    /// one destination would move only as often as an idle daemon polls.
+    /// Whether the last look found what there is, so that the next can wait for something to happen.
+    pub(crate) fn looked_through(&self) -> bool {
+        self.looks().outlook() != Outlook::More
+    }
+
+    /// Resolves when enough room was made for destinations that were left with rows due, or a moment later.
+    pub(crate) async fn room_gathered(&self) {
+        let _ = tokio::time::timeout(GATHER, self.room_for(self.worthwhile())).await;
+    }
+
+    /// Resolves when a destination that was left with rows due has room again, and enough of it or a moment later: without
+    /// this a backlog for one destination would move only as often as an idle daemon polls, and without the moment each of
+    /// its rows would have a claim to itself.
     pub(crate) async fn room_made(&self) {
-        if !self.limited.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        self.freed.notified().await;
+        self.room_for(1).await;
+        self.room_gathered().await;
     }
 
     /// Room for up to one batch: waits for the first free slot, then briefly for more. `None` if none came free in time.
-    pub(crate) async fn room(&self) -> Option<Room> {
-        let held = self.bytes.load(Ordering::Relaxed);
-        let bytes = self.limits.max_in_flight_bytes.saturating_sub(held);
-        if bytes == 0 {
-            let _ = tokio::time::timeout(PATIENCE, self.freed.notified()).await;
-            return None;
-        }
-        let first = tokio::time::timeout(PATIENCE, self.free.clone().acquire_owned()).await.ok()?.ok()?;
-        let batch = self.limits.claim_batch.min(self.limits.slots);
-        let wanted = batch.min(self.limits.slots.div_ceil(4));
-        if self.free.available_permits() + 1 < wanted {
-            let _ = tokio::time::timeout(GATHER, self.free.acquire_many(wanted as u32 - 1)).await;
-        }
-        let mut permits = vec![first];
-        while permits.len() < batch {
-            let Ok(permit) = self.free.clone().try_acquire_owned() else { break };
-            permits.push(permit);
-        }
-        Some(Room { permits, bytes })
+    pub(crate) async fn room(self: &Arc<Self>) -> Option<Room> {
+        let limits = self.limits();
+        // A database that failed is asked for one row, so that while it hangs no more is kept from the others.
+        let batch = match self.failing.load(Ordering::Relaxed) {
+            true => 1,
+            false => limits.claim_batch.min(limits.slots),
+        };
+        let wanted = batch.min(self.house.shares().part_of(self.own, limits.slots).div_ceil(4));
+        timeout(PATIENCE, self.wait_for(1)).await.ok()?;
+        let _ = timeout(GATHER, self.wait_for(wanted)).await;
+        let (slots, bytes) = {
+            let mut shares = self.house.shares();
+            let (slots, bytes) = (shares.slots_for(self.own).min(batch), shares.bytes_for(self.own));
+            if slots == 0 || bytes == 0 {
+                return None;
+            }
+            shares.take(self.own, slots, bytes);
+            (slots, bytes)
+        };
+        let permits = (0..slots).map(|_| Permit { slots: self.clone(), bytes: 0 }).collect();
+        Some(Room { permits, bytes: Promise { slots: self.clone(), bytes } })
     }
+
+    async fn wait_for(&self, slots: usize) {
+        let waiting = Waiting(self);
+        loop {
+            {
+                let mut shares = self.house.shares();
+                shares.wait(self.own, Some(slots));
+                if shares.is_served(self.own, slots) {
+                    break;
+                }
+            }
+            self.house.doors[self.own].room.notified().await;
+        }
+        drop(waiting);
+    }
+}
+
+/// Somebody waits, until this is dropped: room is kept for it meanwhile.
+struct Waiting<'a>(&'a Slots);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let house = &self.0.house;
+        let mut shares = house.shares();
+        shares.wait(self.0.own, None);
+        house.serve(&shares);
+    }
+}
+
+/// How a claim came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClaimEnd {
+    /// It brought all that there was room for.
+    Filled,
+    Unfilled,
+    Failed,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        slots: 2,
+        per_destination_start: 1,
+        per_destination: 1,
+        park_after: 5,
+        attempt: Duration::from_secs(10),
+        claim_batch: 1,
+        max_in_flight_bytes: 1,
+        lease: Duration::from_secs(60),
+    };
+
     #[tokio::test]
     async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
-        let limits = Limits {
-            slots: 2,
-            per_destination_start: 1,
-            per_destination: 1,
-            park_after: 5,
-            attempt: Duration::from_secs(10),
-            claim_batch: 1,
-            max_in_flight_bytes: 1,
-            lease: Duration::from_secs(60),
-        };
-        let slots = Slots::new(limits);
-        let Room { mut permits, .. } = slots.room().await.unwrap();
-        let slot = Slot::new(slots.clone(), "a".into(), 1, permits.pop().unwrap());
+        let slots = Slots::of_outboxes(LIMITS, &[1]).remove(0);
+        let Room { mut permits, bytes } = slots.room().await.unwrap();
+        let slot = Slot::new("a".into(), 1, permits.pop().unwrap());
+        drop(bytes);
         assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".to_owned(), 0)]);
+        assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (1, 0));
         drop(slot);
         assert!(slots.destinations().rooms(Instant::now()).rooms.is_empty(), "it has the default room again");
-        assert_eq!((slots.in_flight(), slots.bytes.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn room_that_was_not_used_is_given_back_and_whoever_waits_for_it_is_woken() {
+        let limits = Limits { slots: 4, claim_batch: 4, max_in_flight_bytes: 100, ..LIMITS };
+        let both = Slots::of_outboxes(limits, &[1, 1]);
+        let (first, second) = (both[0].room().await.unwrap(), both[1].room().await.unwrap());
+        assert_eq!((first.permits.len(), second.permits.len(), both[0].all_in_flight()), (3, 1, 4));
+        let waiting = tokio::spawn({
+            let slots = both[1].clone();
+            async move { slots.room().await.map(|room| room.permits.len()) }
+        });
+        let drained = both[1].drained();
+        drop(first);
+        assert!(waiting.await.unwrap() >= Some(1));
+        drop(second);
+        drained.await;
+    }
+
+    #[tokio::test]
+    async fn after_a_claim_that_failed_one_slot_is_asked_for() {
+        let limits = Limits { slots: 8, claim_batch: 8, max_in_flight_bytes: 100, ..LIMITS };
+        let slots = Slots::of_outboxes(limits, &[1]).remove(0);
+        for (end, asked_for) in [(ClaimEnd::Failed, 1), (ClaimEnd::Unfilled, 8)] {
+            slots.over(end);
+            assert_eq!(slots.room().await.unwrap().permits.len(), asked_for);
+        }
     }
 }

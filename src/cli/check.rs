@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::outboxes::{Chosen, OutboxArgs};
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
 use crate::daemon::skew;
@@ -19,19 +20,27 @@ use crate::telemetry::expiry::{Dated, Expiring, WARN_DAYS};
 /// How long name servers have to show that they live.
 const NAME_SERVERS: Duration = Duration::from_secs(4);
 
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    outbox: OutboxArgs,
+}
+
 /// What was found, in the order of the lines printed.
 #[derive(Default)]
 struct Findings {
+    /// What the lines that come now are about, where there are several.
+    title: String,
     worst: Option<Failure>,
 }
 
 impl Findings {
     fn ok(&mut self, what: &str, detail: impl std::fmt::Display) {
-        println!("ok    {what:<12} {detail}");
+        println!("ok    {what:<12} {}{detail}", self.title);
     }
 
     fn warn(&mut self, what: &str, detail: impl std::fmt::Display) {
-        println!("warn  {what:<12} {detail}");
+        println!("warn  {what:<12} {}{detail}", self.title);
     }
 
     fn expires(&mut self, one: &Dated, now: SystemTime) {
@@ -47,12 +56,12 @@ impl Findings {
     }
 
     fn fail(&mut self, what: &str, failure: Failure) {
-        println!("FAIL  {what:<12} {}", failure.message());
+        println!("FAIL  {what:<12} {}{}", self.title, failure.message());
         self.worst.get_or_insert(failure);
     }
 }
 
-pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
     let mut findings = Findings::default();
     match Config::load(sources) {
         Ok(config) => {
@@ -60,10 +69,20 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
             block_on(async {
-                keys(&config, &mut findings).await;
+                let chosen = match args.outbox.open_all(&config) {
+                    Ok(chosen) => chosen,
+                    Err(failure) => {
+                        findings.fail("database", failure);
+                        Vec::new()
+                    }
+                };
+                keys(&config, &chosen, &mut findings).await;
                 expiry(&config, &mut findings);
                 name_servers(&config, &mut findings).await;
-                database(&config, &mut findings).await;
+                for outbox in &chosen {
+                    findings.title = outbox.title();
+                    database(&config, outbox, &mut findings).await;
+                }
                 Ok(())
             })?;
         }
@@ -75,7 +94,7 @@ pub(super) fn run(sources: &Sources) -> Result<(), Failure> {
     }
 }
 
-async fn keys(config: &Config, findings: &mut Findings) {
+async fn keys(config: &Config, chosen: &[Chosen], findings: &mut Findings) {
     let keyring = match keyring(config) {
         Ok(keyring) => {
             let held: Vec<String> = keyring.newest_first().iter().map(EnvelopeKey::fingerprint).collect();
@@ -87,11 +106,9 @@ async fn keys(config: &Config, findings: &mut Findings) {
             None
         }
     };
-    if let Some(keyring) = keyring {
-        match super::open_store(config) {
-            Ok(store) => signing::judge(config, &keyring, Arc::new(store), findings).await,
-            Err(failure) => findings.fail("database", failure),
-        }
+    let stores: Vec<Arc<Store>> = chosen.iter().map(|outbox| outbox.store.clone()).collect();
+    if let (Some(keyring), [_, ..]) = (keyring, stores.as_slice()) {
+        signing::judge(config, &keyring, &stores, findings).await;
     }
     match (&config.settings.sealing.listen, sealing_token(config)) {
         (_, Err(error)) => findings.fail("sealing", error.into()),
@@ -138,11 +155,8 @@ async fn name_servers(config: &Config, findings: &mut Findings) {
     }
 }
 
-async fn database(config: &Config, findings: &mut Findings) {
-    let store = match super::open_store(config) {
-        Ok(store) => store,
-        Err(failure) => return findings.fail("database", failure),
-    };
+async fn database(config: &Config, outbox: &Chosen, findings: &mut Findings) {
+    let store = &outbox.store;
     let asked = (SystemTime::now(), Instant::now());
     let probe = match store.probe_primary().await {
         Ok(probe) => probe,
@@ -163,13 +177,13 @@ async fn database(config: &Config, findings: &mut Findings) {
     match store.preflight().await {
         Ok(found) => {
             let (permissions, schema): (Vec<_>, Vec<_>) = found.into_iter().partition(Finding::is_about_privileges);
-            let table = &config.settings.outbox.table;
+            let table = &outbox.table;
             judge("schema", schema, format!("{table} has what is needed"), findings);
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
         }
         Err(error) => findings.fail("schema", error.into()),
     }
-    replicas(config, &store, findings).await;
+    replicas(config, store, findings).await;
 }
 
 /// What a rotation of envelope keys would wait for.

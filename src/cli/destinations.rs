@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::outboxes::{Chosen, OutboxArgs};
 use super::seal::print;
-use super::{Failure, block_on, open_store};
+use super::{Failure, block_on};
 use crate::config::Config;
-use crate::store::{ShownDestination, ShownParked, Store};
+use crate::store::{ShownDestination, ShownParked};
 
 /// Enough to see what piles up; the cost does not grow with the backlog.
 const DUE_ROWS: u32 = 10_000;
@@ -24,6 +25,8 @@ pub(super) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 pub(super) const HELP: &str = "\
@@ -36,32 +39,48 @@ that have waited longest.
   outboxd destinations --release buyer.example.com";
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let chosen = args.outbox.open_all(config)?;
     block_on(async {
-        let store = open_store(config)?;
-        if !store.shares_parking().await? {
-            return Err(Failure::config(
-                "there is no list of parked destinations that this user may write: run `outboxd migrate`, or grant it \
-                 outboxd_daemon"
-                    .into(),
-            ));
+        for outbox in &chosen {
+            let done = show(args, outbox).await;
+            done.map_err(|failure| failure.about(&outbox.title()))?;
         }
-        if args.release.is_empty() { list(args.json, &store).await } else { release(&args.release, &store).await }
+        release(&args.release, &chosen).await
     })
 }
 
-async fn list(json: bool, store: &Store) -> Result<(), Failure> {
-    let shown = store.list_destinations(DUE_ROWS, DESTINATIONS).await?;
+async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
+    if !outbox.store.shares_parking().await? {
+        return Err(Failure::config(
+            "there is no list of parked destinations that this user may write: run `outboxd migrate`, or grant it \
+             outboxd_daemon"
+                .into(),
+        ));
+    }
+    if !args.release.is_empty() {
+        return Ok(());
+    }
+    let shown = outbox.store.list_destinations(DUE_ROWS, DESTINATIONS).await?;
     let counted: u64 = shown.iter().map(|one| one.due).sum();
     let more = counted >= u64::from(DUE_ROWS);
-    print(&if json { in_json(&shown, more) } else { in_words(&shown, more) })
+    print(&match args.json {
+        true => in_json(outbox, &shown, more),
+        false => outbox.heading() + &in_words(&shown, more),
+    })
 }
 
-async fn release(names: &[String], store: &Store) -> Result<(), Failure> {
+/// Lets each go in whichever outbox it is parked.
+async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
     let mut absent = Vec::new();
     for name in names {
         let name = name.to_ascii_lowercase();
         let name = name.strip_suffix(DEFAULT_PORT).unwrap_or(&name);
-        match store.release_destination(name).await? {
+        let mut released = false;
+        for outbox in chosen {
+            let done = outbox.store.release_destination(name).await;
+            released |= done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
+        }
+        match released {
             true => println!("{name} is let go; every replica sees it within a second"),
             false => absent.push(name.to_owned()),
         }
@@ -106,7 +125,7 @@ fn parked_in_words(parked: &ShownParked) -> String {
     format!("{state}: {reason}{times}, since {}, seen by {replica}", spelt(*since))
 }
 
-fn in_json(shown: &[ShownDestination], more: bool) -> String {
+fn in_json(outbox: &Chosen, shown: &[ShownDestination], more: bool) -> String {
     let parked = |parked: &ShownParked| {
         json!({
             "state": match &parked.prober {
@@ -127,7 +146,9 @@ fn in_json(shown: &[ShownDestination], more: bool) -> String {
         })
     };
     let destinations: Vec<Value> = shown.iter().map(one).collect();
-    format!("{}\n", json!({"destinations": destinations, "more_due_rows": more}))
+    let mut all = json!({"destinations": destinations, "more_due_rows": more});
+    outbox.put_name(&mut all);
+    format!("{all}\n")
 }
 
 /// To the second, and finer below one.

@@ -76,6 +76,11 @@ impl Failure {
         Failure { code: CONFIG, message }
     }
 
+    /// The same, with whom it is about in front.
+    pub(super) fn about(self, title: &str) -> Failure {
+        Failure { message: format!("{title}{}", self.message), ..self }
+    }
+
     /// The same code under another sentence.
     pub(super) fn summed_up(self, message: &str) -> Failure {
         Failure { code: self.code, message: message.to_owned() }

@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+use super::outboxes::{Chosen, OutboxArgs};
 use super::rekey::Display;
 use super::seal::print;
-use super::{Failure, block_on, open_store};
+use super::{Failure, block_on};
 use crate::config::Config;
 use crate::deliver::{keyring, provider};
+use crate::envelope::Keyring;
 use crate::rekey::{Objection, Pace, PlaceCount, census, objections};
 use crate::signer::Provider;
 use crate::store::{Access, Replica};
@@ -27,6 +29,8 @@ pub(super) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 pub(super) const HELP: &str = "\
@@ -58,27 +62,47 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             ))
         })?),
     };
+    let chosen = args.outbox.open_all(config)?;
     block_on(async {
-        let store = Arc::new(open_store(config)?);
-        let replicas = store.list_replicas().await?;
-        let mut display = Display::new();
-        let counts = census(&store, &ring, Pace::new(None), |rows| display.say(|| format!("{rows} looked at"))).await?;
-        display.clear();
-        let against = match asked {
-            None => Vec::new(),
-            Some(key) => objections(&store, &ring, key, &counts, replicas.as_deref(), args.quiet).await?,
-        };
-        // A host may keep the signing key where this command is not run.
-        let kids =
-            provider(config, &Arc::default(), &ring, &store).map(|provider| standings(&provider)).unwrap_or_default();
-        let found = Found { fingerprints, counts, replicas, kids };
-        let verdict = asked.map(|key| (found.fingerprints[key].as_str(), against.as_slice()));
-        print(&if args.json { in_json(&found, verdict) } else { in_words(&found, verdict) })?;
-        match verdict {
-            Some((fingerprint, [_, ..])) => Err(Failure::not_yet(format!("key {fingerprint} cannot be dropped yet"))),
-            _ => Ok(()),
+        let mut needed = None;
+        for outbox in &chosen {
+            let told = tell(args, asked, outbox, config, &ring).await;
+            needed = told.map_err(|failure| failure.about(&outbox.title()))?.or(needed);
+        }
+        match needed {
+            Some(fingerprint) => Err(Failure::not_yet(format!("key {fingerprint} cannot be dropped yet"))),
+            None => Ok(()),
         }
     })
+}
+
+/// Prints what is found in one outbox; the answer is the key that cannot be dropped for its sake.
+async fn tell(
+    args: &Args,
+    asked: Option<usize>,
+    outbox: &Chosen,
+    config: &Config,
+    ring: &Arc<Keyring>,
+) -> Result<Option<String>, Failure> {
+    let store = &outbox.store;
+    let replicas = store.list_replicas().await?;
+    let mut display = Display::new();
+    let counts = census(store, ring, Pace::new(None), |rows| display.say(|| format!("{rows} looked at"))).await?;
+    display.clear();
+    let against = match asked {
+        None => Vec::new(),
+        Some(key) => objections(store, ring, key, &counts, replicas.as_deref(), args.quiet).await?,
+    };
+    // A host may keep the signing key where this command is not run.
+    let provider = provider(config, &Arc::default(), ring, std::slice::from_ref(store));
+    let kids = provider.map(|provider| standings(&provider)).unwrap_or_default();
+    let found = Found { fingerprints: ring.fingerprints(), counts, replicas, kids };
+    let verdict = asked.map(|key| (found.fingerprints[key].as_str(), against.as_slice()));
+    print(&match args.json {
+        true => in_json(outbox, &found, verdict),
+        false => outbox.heading() + &in_words(&found, verdict),
+    })?;
+    Ok(verdict.filter(|(_, against)| !against.is_empty()).map(|(fingerprint, _)| fingerprint.to_owned()))
 }
 
 fn in_words(found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
@@ -165,7 +189,7 @@ fn signing(found: &Found) -> Vec<&str> {
     kids
 }
 
-fn in_json(found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
+fn in_json(outbox: &Chosen, found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
     let counted = |count: &PlaceCount| matches!(count.access, Access::Readable | Access::Writable);
     let keys: Vec<Value> = found
         .fingerprints
@@ -208,12 +232,13 @@ fn in_json(found: &Found, verdict: Option<(&str, &[Objection])>) -> String {
         let reasons: Vec<String> = against.iter().map(ToString::to_string).collect();
         json!({"fingerprint": fingerprint, "safe": against.is_empty(), "reasons": reasons})
     });
-    let all = json!({
+    let mut all = json!({
         "keys": keys,
         "unopenable": unopenable,
         "replicas": replicas,
         "signing_kids": signing(found),
         "may_drop": may_drop,
     });
+    outbox.put_name(&mut all);
     format!("{all}\n")
 }

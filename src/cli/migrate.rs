@@ -1,6 +1,7 @@
 //! `outboxd migrate`: applies, prints or checks the migrations and the host's functions, one line each.
 
-use super::{Failure, block_on, open_store};
+use super::outboxes::{Chosen, OutboxArgs};
+use super::{Failure, block_on};
 use crate::config::Config;
 use crate::store::{Step, printed};
 
@@ -12,41 +13,56 @@ pub(super) struct Args {
     /// Change nothing; say what is missing, and exit with 78 if anything is.
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
     if args.print {
-        let table = config.table()?;
-        print!("{}", printed(&table));
+        for table in args.outbox.tables(config)? {
+            print!("{}", printed(&table));
+        }
         return Ok(());
     }
+    let chosen = args.outbox.open_all(config)?;
     block_on(async {
-        let store = open_store(config)?;
-        if !args.check {
-            store
-                .migrate(|passed| {
-                    let file = passed.file;
-                    match passed.step {
-                        Step::Applied => println!("applied        {file}"),
-                        Step::AlreadyThere => println!("already there  {file}"),
-                        Step::Replaced => println!("replaced       {file}"),
-                        Step::Kept { serving } => println!("kept           {file} (it serves {serving})"),
-                    }
-                })
-                .await?;
-            return Ok(());
+        let mut missing = 0;
+        for outbox in &chosen {
+            print!("{}", outbox.heading());
+            let told = if args.check { check(outbox).await } else { apply(outbox).await.map(|()| 0) };
+            missing += told.map_err(|failure| failure.about(&outbox.title()))?;
         }
-        let missing = store.find_missing().await?;
-        for one in &missing {
-            match one.version {
-                Some(version) => println!("missing  {} (migration {version:04})", one.object),
-                None => println!("missing  {} (sql/host)", one.object),
-            }
+        match missing {
+            0 => Ok(()),
+            missing => Err(Failure::config(format!("{missing} object(s) are missing: run outboxd migrate"))),
         }
-        if missing.is_empty() {
-            println!("complete: nothing is missing");
-            return Ok(());
-        }
-        Err(Failure::config(format!("{} object(s) are missing: run outboxd migrate", missing.len())))
     })
+}
+
+async fn apply(outbox: &Chosen) -> Result<(), Failure> {
+    let applied = outbox.store.migrate(|passed| {
+        let file = passed.file;
+        match passed.step {
+            Step::Applied => println!("applied        {file}"),
+            Step::AlreadyThere => println!("already there  {file}"),
+            Step::Replaced => println!("replaced       {file}"),
+            Step::Kept { serving } => println!("kept           {file} (it serves {serving})"),
+        }
+    });
+    Ok(applied.await?)
+}
+
+/// How many objects are missing.
+async fn check(outbox: &Chosen) -> Result<usize, Failure> {
+    let missing = outbox.store.find_missing().await?;
+    for one in &missing {
+        match one.version {
+            Some(version) => println!("missing  {} (migration {version:04})", one.object),
+            None => println!("missing  {} (sql/host)", one.object),
+        }
+    }
+    if missing.is_empty() {
+        println!("complete: nothing is missing");
+    }
+    Ok(missing.len())
 }

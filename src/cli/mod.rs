@@ -11,6 +11,7 @@ mod keygen;
 mod keys;
 mod migrate;
 mod open;
+mod outboxes;
 mod receive;
 mod rekey;
 mod run;
@@ -70,7 +71,7 @@ enum Command {
     /// Create or update the tables that the host and the daemon share.
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
-    Check,
+    Check(check::Args),
     /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
     #[command(after_help = check_url::HELP)]
     CheckUrl(check_url::Args),
@@ -129,7 +130,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
-        Command::Check => check::run(&sources),
+        Command::Check(args) => check::run(&args, &sources),
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
@@ -151,7 +152,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// The store of a command, whose statements nobody counts.
+/// The store of a command that knows one database only, whose statements nobody counts.
 fn open_store(config: &Config) -> Result<Store, Failure> {
     Ok(Store::open(&config.store()?, Arc::new(|_| {}))?)
 }

@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 
+use super::outboxes::OutboxArgs;
 use super::seal::{print, read_input, sealing};
-use super::{Failure, block_on, open_store};
+use super::{Failure, block_on};
 use crate::config::Config;
 use crate::sealing::{Description, Sealer, Stored};
 use crate::store::Store;
@@ -19,6 +20,8 @@ pub(super) struct Args {
     /// Show the body too: what the receiver gets, with the token in it. Credentials are never shown.
     #[arg(long)]
     body: bool,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 pub(super) const HELP: &str = "\
@@ -33,7 +36,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let held = sealing(config)?;
     let sealer = held.sealer();
     let told = if args.task.is_some() || args.id.is_some() {
-        block_on(async { find(args, &open_store(config)?, &sealer).await.map(|told| vec![told]) })?
+        let store = args.outbox.open_one(config)?;
+        vec![block_on(find(args, &store, &sealer))?]
     } else {
         piped(args, &sealer)?
     };

@@ -9,8 +9,9 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::outboxes::{Chosen, OutboxArgs};
 use super::seal::print;
-use super::{Failure, block_on, open_store};
+use super::{Failure, block_on};
 use crate::config::Config;
 use crate::deliver::keyring;
 use crate::envelope::Keyring;
@@ -36,6 +37,8 @@ pub(super) struct Args {
     /// Print the summary as one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 pub(super) const HELP: &str = "\
@@ -49,40 +52,56 @@ README, \"Rotating the envelope key\", has the whole procedure.";
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let ring = keyring(config)?;
+    let chosen = args.outbox.open_all(config)?;
+    let patience = config.settings.delivery.lease * 2 + PATIENCE_MARGIN;
     block_on(async {
-        let store = open_store(config)?;
-        if args.dry_run {
-            warn_of_laggards(&store, &ring).await?;
-        }
         let stop = CancellationToken::new();
         end_on_signal(&stop)?;
-        let rekey = Rekey {
-            store: &store,
-            ring: &ring,
-            batch: args.batch as usize,
-            rows_per_second: args.rate,
-            dry_run: args.dry_run,
-            patience: config.settings.delivery.lease * 2 + PATIENCE_MARGIN,
-            stop,
-        };
-        let mut summary = Summary::default();
-        let began = Instant::now();
-        let mut display = Display::new();
-        let end = rekey.run(&mut summary, &mut |summary| display.show(summary)).await;
-        display.clear();
-        // Whatever the end, what was done is done.
-        if !summary.places.is_empty() {
-            print(&report(args, &ring, &summary, began.elapsed()))?;
+        for outbox in &chosen {
+            let done = rekey(args, outbox, &ring, patience, &stop).await;
+            done.map_err(|failure| failure.about(&outbox.title()))?;
         }
-        match end? {
-            End::Done => Ok(()),
-            End::Held => {
-                let rows = summary.total(|tally| tally.held);
-                Err(Failure::not_yet(format!("{rows} stayed under leases or locks all the time; run it again later")))
-            }
-            End::Stopped => Err(Failure::not_yet("stopped before the end; run it again to go on".into())),
-        }
+        Ok(())
     })
+}
+
+async fn rekey(
+    args: &Args,
+    outbox: &Chosen,
+    ring: &Keyring,
+    patience: Duration,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let store = &outbox.store;
+    if args.dry_run {
+        warn_of_laggards(store, ring).await?;
+    }
+    let rekey = Rekey {
+        store,
+        ring,
+        batch: args.batch as usize,
+        rows_per_second: args.rate,
+        dry_run: args.dry_run,
+        patience,
+        stop: stop.clone(),
+    };
+    let mut summary = Summary::default();
+    let began = Instant::now();
+    let mut display = Display::new();
+    let end = rekey.run(&mut summary, &mut |summary| display.show(summary)).await;
+    display.clear();
+    // Whatever the end, what was done is done.
+    if !summary.places.is_empty() {
+        print(&report(args, outbox, ring, &summary, began.elapsed()))?;
+    }
+    match end? {
+        End::Done => Ok(()),
+        End::Held => {
+            let rows = summary.total(|tally| tally.held);
+            Err(Failure::not_yet(format!("{rows} stayed under leases or locks all the time; run it again later")))
+        }
+        End::Stopped => Err(Failure::not_yet("stopped before the end; run it again to go on".into())),
+    }
 }
 
 async fn warn_of_laggards(store: &Store, ring: &Keyring) -> Result<(), Failure> {
@@ -105,21 +124,23 @@ fn end_on_signal(stop: &CancellationToken) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report(args: &Args, ring: &Keyring, summary: &Summary, took: Duration) -> String {
+fn report(args: &Args, outbox: &Chosen, ring: &Keyring, summary: &Summary, took: Duration) -> String {
     let newest = ring.newest().fingerprint();
     let seconds = took.as_secs_f64();
     let rows = summary.total(|tally| tally.resealed);
     if args.json {
-        let report = json!({
+        let mut report = json!({
             "newest": newest,
             "dry_run": args.dry_run,
             "seconds": seconds,
             "rows_per_second": (rows as f64 / seconds.max(0.001)).round(),
             "places": summary.places,
         });
+        outbox.put_name(&mut report);
         return format!("{report}\n");
     }
-    let mut text: String = summary.places.iter().map(|tally| line(tally, args.dry_run)).collect();
+    let mut text = outbox.heading();
+    text.extend(summary.places.iter().map(|tally| line(tally, args.dry_run)));
     let done = if args.dry_run { "would be sealed again" } else { "sealed again" };
     let rate = (rows as f64 / seconds.max(0.001)).round();
     text += &format!("{rows} {done} under {newest} in {seconds:.1} s ({rate} a second)\n");

@@ -1,5 +1,6 @@
 //! Lays defaults, file, environment and flags over each other, and keeps secrets out of all but the environment.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,14 @@ pub(crate) struct EnvironmentSecrets {
     pub(crate) database_url: Option<Secret>,
     pub(crate) database_password: Option<Secret>,
     pub(crate) envelope_keys: Option<Secret>,
+    /// By the name of an outbox of the list.
+    pub(crate) outboxes: BTreeMap<String, OutboxSecrets>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OutboxSecrets {
+    pub(crate) url: Option<Secret>,
+    pub(crate) password: Option<Secret>,
 }
 
 impl Sources {
@@ -82,7 +91,7 @@ fn split_environment(
     for (name, value) in environment {
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
         let key = rest.to_ascii_lowercase();
-        if !key.contains("__") {
+        if !key.contains("__") && key != "outboxes" {
             if let Some(section) = sections.iter().find(|section| key.starts_with(&format!("{section}_"))) {
                 let tail = rest[section.len() + 1..].to_owned();
                 return Err(ConfigError::Environment(format!(
@@ -90,6 +99,10 @@ fn split_environment(
                     section.to_ascii_uppercase()
                 )));
             }
+            continue;
+        }
+        if let Some(rest) = key.strip_prefix("outboxes__") {
+            *outbox_slot(rest, name, &mut secrets)? = Some(value.clone());
             continue;
         }
         let slot = match key.as_str() {
@@ -107,6 +120,24 @@ fn split_environment(
         *slot = Some(value.clone());
     }
     Ok((dict, secrets))
+}
+
+/// Where the secret belongs that a variable holds for one outbox of the list. Entries of a list have no other variables.
+fn outbox_slot<'a>(
+    rest: &str,
+    variable: &str,
+    secrets: &'a mut EnvironmentSecrets,
+) -> Result<&'a mut Option<Secret>, ConfigError> {
+    let (outbox, key) = rest.rsplit_once("__").unwrap_or((rest, ""));
+    let is_known = matches!(key, "url" | "password");
+    if !is_known {
+        return Err(ConfigError::Environment(format!(
+            "{variable} is not a setting; of an outbox of the list, the environment may hold \
+             {PREFIX}OUTBOXES__<NAME>__URL and {PREFIX}OUTBOXES__<NAME>__PASSWORD"
+        )));
+    }
+    let outbox = secrets.outboxes.entry(outbox.to_owned()).or_default();
+    Ok(if key == "url" { &mut outbox.url } else { &mut outbox.password })
 }
 
 /// `a<separator>b` and a value as nested dictionaries. A value that reads as TOML (a number, a list) is one;
@@ -138,22 +169,27 @@ fn merge_dict(figment: Figment, dict: Dict) -> Figment {
     figment.merge(Serialized::defaults(dict))
 }
 
-/// A password in `database.url` would sit in a file that others read, or in the process list.
+/// A password in the URL of a database would sit in a file that others read, or in the process list.
 fn refuse_password_in(figment: &Figment) -> Result<(), ConfigError> {
-    let url: String = figment.extract_inner("database.url").unwrap_or_default();
+    let single = figment.extract_inner::<String>("database.url").into_iter().map(|url| ("database.url", url));
+    let listed = figment.extract_inner::<Vec<Dict>>("outboxes").unwrap_or_default();
+    let listed = listed.into_iter().filter_map(|one| Some(("outboxes.url", one.get("url")?.as_str()?.to_owned())));
+    match single.chain(listed).find(|(_, url)| has_password(url)) {
+        None => Ok(()),
+        Some((key, _)) => Err(ConfigError::Value {
+            key,
+            problem: "holds a password".into(),
+            accepted: "a URL without one; put it into password_file, or the whole URL into url_file or the environment"
+                .into(),
+        }),
+    }
+}
+
+fn has_password(url: &str) -> bool {
     // By its text: what libpq takes for a URL ("//user@/db?host=/run") is often none by the standard.
     let authority = url.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
     let in_authority = authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-    if in_authority || url.to_ascii_lowercase().replace(' ', "").contains("password=") {
-        return Err(ConfigError::Value {
-            key: "database.url",
-            problem: "holds a password".into(),
-            accepted: "a URL without one; put it into password_file, or the whole URL into url_file or \
-                       OUTBOXD_DATABASE__URL"
-                .into(),
-        });
-    }
-    Ok(())
+    in_authority || url.to_ascii_lowercase().replace(' ', "").contains("password=")
 }
 
 /// Short and plain, as no key, password or URL is.

@@ -1,6 +1,7 @@
 //! Configuration: layers in, validated final values out. Decides no behaviour; opens no socket.
 
 mod layers;
+mod outboxes;
 mod receive;
 mod settings;
 #[cfg(test)]
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
+pub(crate) use outboxes::OutboxConfig;
 pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
 pub(crate) use settings::{
     CompatPolicy, Egress, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, SigningKeyFile, Sweep,
 };
 
 use crate::secret::Secret;
-use crate::store::{StoreConfig, TableName};
 
 /// What a lease needs beyond the attempt itself: settling, and the clocks' disagreement.
 pub(crate) const LEASE_MARGIN: Duration = Duration::from_secs(5);
@@ -51,70 +52,8 @@ impl Config {
     pub(crate) fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let (settings, secrets) = layers::load(sources)?;
         validate(&settings)?;
+        outboxes::validate(&settings, &secrets)?;
         Ok(Config { settings, secrets })
-    }
-}
-
-impl Config {
-    /// Where the outbox is, with its secrets read.
-    pub(crate) fn store(&self) -> Result<StoreConfig, ConfigError> {
-        let database = &self.settings.database;
-        let sslmode = match database.sslmode.as_str() {
-            "" => None,
-            text => Some(text.parse().map_err(|_| ConfigError::Value {
-                key: "database.sslmode",
-                problem: format!("is {text:?}"),
-                accepted: "disable, allow, prefer, require, verify-ca, verify-full".into(),
-            })?),
-        };
-        Ok(StoreConfig {
-            url: self.database_url()?,
-            password: self.database_password()?,
-            sslmode,
-            sslrootcert: set(&database.sslrootcert),
-            pool_size: database.pool_size,
-            prepared_statements: database.prepared_statements,
-            connect_timeout: database.connect_timeout,
-            statement_timeout: database.statement_timeout,
-            table: self.table()?,
-            keep_plans: false,
-        })
-    }
-
-    pub(crate) fn table(&self) -> Result<TableName, ConfigError> {
-        let name = &self.settings.outbox.table;
-        TableName::parse(name).map_err(|error| ConfigError::Value {
-            key: "outbox.table",
-            problem: format!("is {name:?}"),
-            accepted: error.to_string(),
-        })
-    }
-
-    fn database_url(&self) -> Result<Secret, ConfigError> {
-        let database = &self.settings.database;
-        if let Some(url) = &self.secrets.database_url {
-            return Ok(url.clone());
-        }
-        if let Some(path) = set(&database.url_file) {
-            return secret_file("database.url_file", &path);
-        }
-        if database.url.is_empty() {
-            return refuse(
-                "database.url",
-                "is not set",
-                "a URL such as postgresql://user@host/db, here, in url_file, or as OUTBOXD_DATABASE__URL",
-            );
-        }
-        Ok(Secret::from(database.url.clone()))
-    }
-
-    fn database_password(&self) -> Result<Option<Secret>, ConfigError> {
-        if let Some(password) = &self.secrets.database_password {
-            return Ok(Some(password.clone()));
-        }
-        let Some(path) = set(&self.settings.database.password_file) else { return Ok(None) };
-        let file = secret_file("database.password_file", &path)?;
-        Ok(Some(Secret::new(file.expose().trim_ascii_end().to_vec())))
     }
 }
 
@@ -160,6 +99,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("database.statement_timeout", settings.database.statement_timeout, 100, 600_000)?;
     span("sweep.expire_interval", settings.sweep.expire_interval, 100, 3_600_000)?;
     span("sweep.purge_interval", settings.sweep.purge_interval, 100, 86_400_000)?;
+    span("sweep.snapshot_warning", settings.sweep.snapshot_warning, 1000, 604_800_000)?;
     const HORIZON_MS: u64 = 604_800_000;
     let retry = &settings.retry;
     span("retry.base", retry.base, 10, HORIZON_MS)?;

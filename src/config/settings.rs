@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
+use super::outboxes::ListedOutbox;
 use super::receive::{Listen, Receive};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
+    pub(crate) outboxes: Vec<ListedOutbox>,
     pub(crate) database: Database,
     pub(crate) outbox: Outbox,
     pub(crate) envelope: Envelope,
@@ -143,6 +145,8 @@ pub(crate) struct Sweep {
     pub(crate) expire_interval: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) purge_interval: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) snapshot_warning: Duration,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -73,6 +73,12 @@ fn moments_are_written_as_text_or_as_toml_has_them() {
 /// (file, environment, flag, words that the message must have)
 type Refusal<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], &'a [&'a str]);
 
+const TWO: &str =
+    "[[outboxes]]\nname = \"a\"\nurl = \"host=a\"\n[[outboxes]]\nname = \"b\"\nurl = \"host=b\"\nweight = 3\n";
+const TWO_ALIKE: &str = "[[outboxes]]\nname = \"a\"\n[[outboxes]]\nname = \"a\"\n";
+const TWO_IN_ONE_PLACE: &str =
+    "[[outboxes]]\nname = \"a\"\nurl = \"host=a\"\n[[outboxes]]\nname = \"b\"\nurl = \"host=a\"\n";
+
 #[test]
 fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
     let table: &[Refusal<'_>] = &[
@@ -132,11 +138,37 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
             &["signing.keys", "not_after", "not a moment in UTC"],
         ),
         ("[signing]\ndefault_scope = \"a\"\n", &[], &[], &["signing.default_scope", "scopes_dir"]),
+        ("[[outboxes]]\nname = \"a\"\n", &[], &[], &["outboxes.url", "is not set", "OUTBOXD_OUTBOXES__<NAME>__URL"]),
+        ("[[outboxes]]\nurl = \"host=a\"\n", &[], &[], &["outboxes", "missing field `name`"]),
+        ("[[outboxes]]\nname = \"A\"\n", &[], &[], &["outboxes", "\"A\" in entry 1", "beginning with a letter"]),
+        ("[[outboxes]]\nname = \"a\"\nslots = 1\n", &[], &[], &["outboxes", "unknown key `slots`", "weight"]),
+        ("[[outboxes]]\nname = \"a\"\nweight = 0\n", &[], &[], &["outboxes", "weight 0 for \"a\"", "1 to 1000"]),
+        ("[[outboxes]]\nname = \"a\"\npool_size = 2\n", &[], &[], &["outboxes", "pool_size 2", "4 to 1000"]),
+        (TWO_ALIKE, &[], &[], &["outboxes", "two outboxes named \"a\""]),
+        (TWO_IN_ONE_PLACE, &[], &[], &["outboxes", "the place of \"b\" twice", "another table"]),
+        ("[[outboxes]]\nname = \"a\"\nurl = \"host=a\"\ntable = \"A\"\n", &[], &[], &["outboxes.table", "a-z"]),
+        ("[[outboxes]]\nname = \"a\"\nsslmode = \"x\"\n", &[], &[], &["outboxes.sslmode", "verify-full"]),
+        (
+            "[database]\nurl = \"host=a\"\n[[outboxes]]\nname = \"a\"\n",
+            &[],
+            &[],
+            &["outboxes", "together with database.url", "one of the two"],
+        ),
+        (
+            "[[outboxes]]\nname = \"a\"\n",
+            &[("OUTBOXD_DATABASE__PASSWORD", "x")],
+            &[],
+            &["outboxes", "together with database.password_file"],
+        ),
+        ("", &[("OUTBOXD_OUTBOXES__EU__URL", "host=a")], &[], &["outboxes", "no outbox named \"eu\""]),
+        ("", &[("OUTBOXD_OUTBOXES__EU__TABLE", "a")], &[], &["OUTBOXD_OUTBOXES__EU__TABLE", "__PASSWORD"]),
+        (TWO, &[], &["delivery.slots=3"], &["delivery.slots", "too few", "2 outboxes", "4 to 10000"]),
+        (TWO, &[], &["delivery.per_destination=1"], &["delivery.per_destination", "2 to 10000"]),
     ];
     for (file, environment, sets, words) in table {
         let error = load(file, environment, sets)
             .and_then(|config| {
-                config.table().and_then(|_| config.store()).map(|_| ()).map_err(|error| error.to_string())
+                config.tables().and_then(|_| config.outboxes()).map(|_| ()).map_err(|error| error.to_string())
             })
             .expect_err(file);
         for word in *words {
@@ -162,6 +194,39 @@ fn a_password_in_a_file_or_flag_is_refused_without_being_shown() {
         let error = load("", &[], &[&format!("database.url={url}")]).unwrap_err();
         assert!(error.contains("password_file") && !error.contains("hush-1"), "{error}");
     }
+}
+
+#[test]
+fn a_password_in_the_url_of_a_listed_outbox_is_refused_without_being_shown() {
+    let entry = "name = \"a\", url = \"postgresql://app:hush-1@db/app\"";
+    let file = format!("outboxes = [{{{entry}}}]\n");
+    let flag = format!("outboxes=[{{{entry}}}]");
+    let variable = [("OUTBOXD_OUTBOXES", flag.split_once('=').unwrap().1)];
+    for error in [load(&file, &[], &[]), load("", &[], &[&flag]), load("", &variable, &[])] {
+        let error = error.unwrap_err();
+        assert!(error.contains("outboxes.url holds a password") && !error.contains("hush-1"), "{error}");
+    }
+}
+
+#[test]
+fn each_outbox_has_what_it_is_given_and_the_rest_of_the_usual() {
+    let file = "[database]\npool_size = 9\nsslmode = \"disable\"\n[outbox]\ntable = \"usual\"\n[[outboxes]]\nname = \"eu\"\n\
+                url = \"host=a\"\ntable = \"own\"\npool_size = 5\n[[outboxes]]\nname = \"us_1\"\nweight = 3\n";
+    let environment = [("OUTBOXD_OUTBOXES__US_1__URL", "host=hush-1"), ("OUTBOXD_OUTBOXES__EU__PASSWORD", "hush-2")];
+    let config = load(file, &environment, &[]).unwrap();
+    assert!(!format!("{config:?}").contains("hush"));
+    let outboxes = config.outboxes().unwrap();
+    let told = |one: &OutboxConfig| (one.name.as_deref().map(str::to_owned), one.weight, one.store.table.to_string());
+    assert_eq!(told(&outboxes[0]), (Some("eu".into()), 1, "own".into()));
+    assert_eq!(told(&outboxes[1]), (Some("us_1".into()), 3, "usual".into()));
+    assert_eq!((outboxes[0].store.pool_size, outboxes[1].store.pool_size), (5, 9));
+    assert_eq!(outboxes[0].store.password.as_ref().unwrap().expose(), b"hush-2");
+    assert_eq!((outboxes[1].store.url.expose(), outboxes[1].store.password.is_none()), (&b"host=hush-1"[..], true));
+    assert!(outboxes.iter().all(|one| one.store.sslmode.is_some()));
+    assert!(config.store().unwrap_err().to_string().contains("outboxes is set"));
+    assert!(config.outbox_named("eu").is_some() && config.outbox_named("asia").is_none());
+    let single = load("[database]\nurl = \"host=a\"\n", &[], &[]).unwrap();
+    assert_eq!((single.outbox_names(), single.outboxes().unwrap()[0].weight), (vec![None], 1));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::deliver::Snapshot;
 use crate::rekey::{Pace, PlaceCount, census};
 use crate::store::{Access, Store};
 use crate::telemetry::health::{Condition, Health};
-use crate::telemetry::metrics;
+use crate::telemetry::meter::Meter;
 
 /// A million rows in eight minutes; at 1 KiB each, 2 MiB/s of reading.
 const ROWS_PER_SECOND: u32 = 2000;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, health: Arc<Health>) {
-    let mut shown = Shown::default();
+    let mut shown = Shown { meter: health.meter.clone(), ..Shown::default() };
     loop {
         let held = snapshot.load_full();
         if held.keyring.len() < 2 {
@@ -60,6 +60,7 @@ async fn replaced(snapshot: &ArcSwap<Snapshot>, held: &Arc<Snapshot>, shown: &Sh
 /// What the gauges show.
 #[derive(Default)]
 struct Shown {
+    meter: Meter,
     /// Place and key.
     series: Vec<(&'static str, String)>,
     counted_at: Option<Instant>,
@@ -71,7 +72,7 @@ impl Shown {
         for count in counts.iter().filter(|count| !matches!(count.access, Access::Absent | Access::Forbidden)) {
             let keys = fingerprints.iter().map(String::as_str).zip(count.keys.iter().map(|count| count.rows));
             for (key, rows) in keys.chain([("none", count.unopenable)]) {
-                metrics::envelope_rows(count.place, key, Some(rows));
+                self.meter.envelope_rows(count.place, key, Some(rows));
                 self.series.push((count.place, key.to_owned()));
             }
         }
@@ -81,7 +82,7 @@ impl Shown {
 
     fn grow_old(&self) {
         if let Some(at) = self.counted_at {
-            metrics::envelope_census_age(Some(at.elapsed()));
+            self.meter.envelope_census_age(Some(at.elapsed()));
         }
     }
 
@@ -89,14 +90,14 @@ impl Shown {
     fn nothing(&mut self) {
         if self.counted_at.take().is_some() {
             self.clear();
-            metrics::envelope_census_age(None);
+            self.meter.envelope_census_age(None);
         }
     }
 
     /// A gauge cannot be taken back, but it can say that it says nothing.
     fn clear(&mut self) {
         for (place, key) in self.series.drain(..) {
-            metrics::envelope_rows(place, &key, None);
+            self.meter.envelope_rows(place, &key, None);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) async fn watch(snapshot: Arc<ArcSwap<Snapshot>>) {
     let mut told = Vec::new();
     loop {
         let began = tokio::time::Instant::now();
-        if matches!(snapshot.load().provider, Provider::Table(_)) {
+        if matches!(snapshot.load().provider, Provider::Tables(_)) {
             look(&snapshot.load_full(), &mut told).await;
         }
         tokio::time::sleep(LOOK_EVERY.max(began.elapsed() * IDLE_PARTS)).await;

@@ -2,38 +2,41 @@
 
 mod census;
 mod expiry;
+mod hear;
 mod loops;
 mod outage;
+mod outboxes;
+mod pace;
 mod presence;
 mod receive;
 mod reload;
+mod snapshots;
+mod sweep;
 mod watch;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
-use crate::claim::{Limits, Parking, Slots};
+use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, ResolverWatch, Snapshot, SnapshotError, Tools};
+use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError};
 use crate::receive::ProfileError;
 use crate::sealing;
-use crate::settle;
-use crate::store::{Finding, Kind, OpenError, Severity, Store};
+use crate::store::{Finding, OpenError, Severity};
 use crate::telemetry::admin::{self, Admin};
-use crate::telemetry::health::{Condition, Health, Loop};
+use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::{logs, metrics};
-use outage::Outage;
-use presence::Presence;
+use outboxes::{Outbox, Running, Shared, refuse_unusable};
+use presence::{Identity, Presence};
 use reload::Reloader;
 
 /// What of the drain time is kept for settling what the cut-off left.
@@ -58,10 +61,10 @@ pub(crate) enum DaemonError {
     #[error("sealing.listen: {0}")]
     Sealing(std::io::Error),
     #[error(
-        "envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
+        "{title}envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
          reload again", if *.more { "at least " } else { "" }
     )]
-    KeyNeeded { fingerprint: String, rows: u64, more: bool },
+    KeyNeeded { title: String, fingerprint: String, rows: u64, more: bool },
     #[error(
         "an envelope key is missing from the configuration, and whether open rows need it could not be told: {reason}; put it \
          back, or see `outboxd keys --may-drop` and start anew"
@@ -98,85 +101,59 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let settings = &config.settings;
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
-    let store = Arc::new(Store::open(&config.store()?, Arc::new(metrics::statement))?);
-    let mut reloader = Reloader::start(sources, store.clone()).await?;
+    let outboxes: Arc<[Outbox]> = outboxes::open(&config)?.into();
+    let mut reloader = Reloader::start(sources, outboxes.clone()).await?;
     let snapshot = reloader.snapshot();
 
-    let silence = settings.database.statement_timeout * 2 + settings.delivery.poll_interval + Duration::from_secs(30);
-    let watched = [Condition::Database, Condition::Schema, Condition::Clock];
-    let health = Arc::new(Health::new(silence, &Loop::ALL, &watched));
-    let outage = Arc::new(Outage::new(health.clone()));
+    // What is no outbox's own may be told to any of them.
+    let health = outboxes[0].health.clone();
     open_admin(settings.admin.listen, &health, recorder).await?;
-    refuse_wrong_schema(&store, &health, &outage).await?;
-    if settings.signing.scopes_table {
-        refuse_missing_scopes(&store).await?;
-    }
-    let presence = Arc::new(Presence::new(store.clone(), snapshot.clone()));
+    refuse_unusable(&outboxes, settings.signing.scopes_table).await?;
+    let identity = Identity::new();
+    let presences: Vec<Arc<Presence>> = outboxes.iter().map(|outbox| outbox.presence(&identity, &snapshot)).collect();
     // A database that is not there yet would only make the start wait; the probe says it then.
-    if !health.has(Condition::Database) {
-        presence.announce().await;
-    }
+    let reached = outboxes.iter().zip(&presences).filter(|(outbox, _)| outbox.is_reached());
+    join_all(reached.map(|(_, presence)| presence.announce())).await;
 
     let phases = Phases::new();
     let sealing = match &settings.sealing.listen {
         Some(address) => sealing::listen(address, snapshot.clone(), phases.clone()).map_err(DaemonError::Sealing)?,
         None => tokio::spawn(async {}),
     };
-    let slots = Slots::new(limits(&config));
-    let (judged, queue) = settle::channel();
-    let settling = tokio::spawn(settle::run(store.clone(), queue, health.clone()));
+    let weights: Vec<u32> = outboxes.iter().map(|outbox| outbox.weight).collect();
+    let slots = Slots::of_outboxes(limits(&config), &weights);
     let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
-    let tools = Tools::new(&config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers);
-    let wake = Arc::new(Notify::new());
-    let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), wake.clone());
-    if !health.has(Condition::Database) {
-        parking.learn().await;
-    }
-    let claiming = tokio::spawn(loops::claim(
-        store.clone(),
-        slots.clone(),
-        Arc::new(tools),
-        settings.delivery.poll_interval,
-        wake.clone(),
-        phases.clone(),
-        outage.clone(),
-    ));
-    tokio::spawn(loops::hear(store.clone(), wake));
-    tokio::spawn(parking.share());
-    tokio::spawn(loops::sweep(store.clone(), settings.sweep.clone(), outage.clone()));
-    tokio::spawn(loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone()));
-    look_on(&store, &snapshot, &health);
+    let shared = Shared { snapshot: snapshot.clone(), phases: phases.clone(), name_servers };
+    let views = outboxes.iter().zip(&slots).zip(&presences);
+    let running: Vec<Running> =
+        views.map(|((outbox, slots), presence)| outbox.serve(&config, slots, presence, &shared)).collect();
+    let slots = slots[0].clone();
+    tokio::spawn(loops::watchdog(health.clone()));
+    tokio::spawn(expiry::watch(snapshot));
     notify(&[sd_notify::NotifyState::Ready]);
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), slots = settings.delivery.slots, "running");
+    let (version, count) = (env!("CARGO_PKG_VERSION"), outboxes.len());
+    tracing::info!(version, slots = settings.delivery.slots, outboxes = count, "running");
 
     // A reload that is under way when the end is asked for is dropped: what it was for is over.
     tokio::select! {
         () = signals.stop() => {}
-        () = reloader.attend(&mut hangup, &presence, &health) => {}
+        () = reloader.attend(&mut hangup, &presences, &health) => {}
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
     // Whoever still holds a slot now waits for a database that does not answer; there is nothing left to wait for.
-    if slots.in_flight() > 0 {
-        let rows = slots.in_flight();
+    if slots.all_in_flight() > 0 {
+        let rows = slots.all_in_flight();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
-    presence.leave().await;
-    claiming.abort();
-    settling.abort();
+    join_all(presences.iter().map(|presence| presence.leave())).await;
+    running.iter().for_each(Running::stop);
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;
     // Receivers of the last attempts could look up their keys until now.
     reloader.stop().await;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Whatever only looks: deliveries go on without it.
-fn look_on(store: &Arc<Store>, snapshot: &Arc<ArcSwap<Snapshot>>, health: &Arc<Health>) {
-    tokio::spawn(census::run(store.clone(), snapshot.clone(), health.clone()));
-    tokio::spawn(loops::watchdog(health.clone()));
-    tokio::spawn(expiry::watch(snapshot.clone()));
 }
 
 fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {
@@ -214,39 +191,6 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// A database that answers with a schema we cannot use stops the start. One that does not answer does not: it may
-/// come up after us, and is looked at then.
-async fn refuse_wrong_schema(store: &Store, health: &Health, outage: &Outage) -> Result<(), DaemonError> {
-    match store.preflight().await {
-        Ok(findings) => {
-            let refused: Vec<String> = refusals(&findings).collect();
-            if !refused.is_empty() {
-                return Err(DaemonError::Schema(refused.join("\n")));
-            }
-            for finding in findings {
-                tracing::warn!(finding = %finding, "the outbox can be used, but not as it should be");
-            }
-            health.set(Condition::Schema, None);
-            outage.ok();
-            Ok(())
-        }
-        Err(error) => {
-            outage.failed("start", &error);
-            Ok(())
-        }
-    }
-}
-
-/// Scopes that cannot be read because nobody made their table, or may not be, would make every row wait.
-async fn refuse_missing_scopes(store: &Store) -> Result<(), DaemonError> {
-    match store.read_scopes(&[]).await {
-        Err(error) if matches!(error.kind, Kind::Schema { .. } | Kind::Permission) => {
-            Err(DaemonError::Schema(format!("signing.scopes_table: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What of the findings forbids to go on.
 fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
     findings.iter().filter(|finding| finding.severity == Severity::Refuse).map(ToString::to_string)
@@ -259,7 +203,7 @@ async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &P
     notify(&[sd_notify::NotifyState::Stopping]);
     phases.enter(Phase::Draining);
     health.set(Condition::Draining, Some("stopping".into()));
-    tracing::info!(in_flight = slots.in_flight(), "draining: no new claims; running attempts may end");
+    tracing::info!(in_flight = slots.all_in_flight(), "draining: no new claims; running attempts may end");
     let reserve = SETTLE_RESERVE.min(limit / 4);
     let finished = tokio::select! {
         () = slots.drained() => true,
@@ -267,7 +211,7 @@ async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &P
         () = signals.stop() => false,
     };
     if !finished {
-        tracing::info!(in_flight = slots.in_flight(), "cutting off what still runs and giving its rows back");
+        tracing::info!(in_flight = slots.all_in_flight(), "cutting off what still runs and giving its rows back");
         phases.enter(Phase::Cut);
         let _ = tokio::time::timeout(reserve, slots.drained()).await;
     }

@@ -1,4 +1,4 @@
-//! This process on the list of replicas: what it holds, written every few seconds, so that nobody seals what it could not
+//! This process on an outbox's list of replicas: what it holds, written every few seconds, so that nobody seals what it could not
 //! open. Who else is on the list is not its business.
 
 use std::sync::Arc;
@@ -17,28 +17,41 @@ const EVERY: Duration = Duration::from_secs(10);
 /// For the last word at the end of a drain.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-pub(super) struct Presence {
-    store: Arc<Store>,
-    snapshot: Arc<ArcSwap<Snapshot>>,
+/// What this process is called, on whichever list.
+pub(super) struct Identity {
     replica: Arc<str>,
     host: String,
-    /// When to write next. Held while writing, so that nothing is written after the farewell.
-    due: Mutex<Instant>,
-    gone: AtomicBool,
 }
 
-impl Presence {
-    pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>) -> Presence {
+impl Identity {
+    pub(super) fn new() -> Arc<Identity> {
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         // A container's process has the same number each time.
         let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
-        let replica = replica.into();
-        Presence { store, snapshot, replica, host, due: Mutex::new(Instant::now()), gone: AtomicBool::new(false) }
+        Arc::new(Identity { replica: replica.into(), host })
+    }
+}
+
+pub(super) struct Presence {
+    store: Arc<Store>,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    identity: Arc<Identity>,
+    /// When to write next. Held while writing, so that nothing is written after the farewell.
+    due: Mutex<Instant>,
+    gone: AtomicBool,
+    /// Whether the list was there the last time.
+    listed: AtomicBool,
+}
+
+impl Presence {
+    pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, identity: Arc<Identity>) -> Presence {
+        let (due, gone, listed) = (Mutex::new(Instant::now()), AtomicBool::new(false), AtomicBool::new(false));
+        Presence { store, snapshot, identity, due, gone, listed }
     }
 
     /// By which the other replicas know this one.
     pub(super) fn name(&self) -> Arc<str> {
-        self.replica.clone()
+        self.identity.replica.clone()
     }
 
     /// If it is time to.
@@ -63,15 +76,20 @@ impl Presence {
         }
         let snapshot = self.snapshot.load_full();
         let replica = NewReplica {
-            replica: &self.replica,
-            host: &self.host,
+            replica: &self.identity.replica,
+            host: &self.identity.host,
             pid: std::process::id().cast_signed(),
             version: env!("CARGO_PKG_VERSION"),
             envelope_keys: snapshot.keyring.fingerprints(),
             signing_kids: snapshot.provider.kids(),
         };
         // Without the list, on an older schema, there is also nobody who reads it; an outage is told by the loops.
-        if let Err(error) = self.store.record_replica(&replica).await {
+        let written = match self.listed.load(Ordering::Relaxed) {
+            true => self.store.renew_replica(&replica).await.map(|()| true),
+            false => self.store.record_replica(&replica).await,
+        };
+        self.listed.store(written == Ok(true), Ordering::Relaxed);
+        if let Err(error) = written {
             tracing::debug!(%error, "could not say which keys are held here");
         }
     }
@@ -80,7 +98,7 @@ impl Presence {
         let farewell = async {
             let _due = self.due.lock().await;
             self.gone.store(true, Ordering::SeqCst);
-            self.store.leave_replicas(&self.replica).await
+            self.store.leave_replicas(&self.identity.replica).await
         };
         // Unsaid, it is known a minute later.
         if let Ok(Err(error)) = tokio::time::timeout(FAREWELL, farewell).await {

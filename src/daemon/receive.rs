@@ -17,6 +17,7 @@ use crate::receive::{Forwarder, Profile, ProfileError, Worker};
 use crate::store::{Kind, Store, StoreConfig, StoreError};
 use crate::telemetry::expiry::Expiring;
 use crate::telemetry::health::{Condition, Health, Loop};
+use crate::telemetry::meter::Meter;
 use crate::telemetry::metrics;
 
 const PROBE_EVERY: Duration = Duration::from_secs(2);
@@ -37,7 +38,8 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     // Planning would be a good part of what a notification costs, and a table without rows has no other plan than a full one.
     let database = StoreConfig { keep_plans: true, ..config.store()? };
-    let store = Arc::new(Store::open(&database, Arc::new(metrics::statement))?);
+    let meter = Meter::default();
+    let store = Arc::new(Store::open(&database, Arc::new(move |seen| meter.statement(seen)))?);
     let profile = Profile::load(&config, store.clone())?;
     // Hosts work the inbox off through SQL; nobody in this process does.
     profile.set_worker(Worker::Unmanaged);
@@ -195,7 +197,7 @@ async fn probe(store: Arc<Store>, outage: Arc<Outage>) {
             Err(error) => outage.failed("probe", &error),
         }
         let pool = store.pool_status();
-        metrics::database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
+        outage.health.meter.database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
         tokio::time::sleep(PROBE_EVERY).await;
     }
 }

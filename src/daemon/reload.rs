@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use futures_util::future::join_all;
 use tokio::signal::unix::Signal;
 use tokio::time::Instant;
 
+use super::outboxes::Outbox;
 use super::presence::Presence;
 use super::watch::{LOOK_EVERY, Watch};
 use super::{DaemonError, notify};
@@ -32,7 +34,7 @@ pub(super) struct Reloader {
     sources: Sources,
     snapshot: Arc<ArcSwap<Snapshot>>,
     known: Arc<KnownKids>,
-    store: Arc<Store>,
+    outboxes: Arc<[Outbox]>,
     watch: Watch,
     publisher: Publisher,
     /// Why the last try failed, and when the next is due.
@@ -41,18 +43,18 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Loads the first snapshot, without which nothing begins, and publishes its keys.
-    pub(super) async fn start(sources: Sources, store: Arc<Store>) -> Result<Reloader, DaemonError> {
+    pub(super) async fn start(sources: Sources, outboxes: Arc<[Outbox]>) -> Result<Reloader, DaemonError> {
         let mut watch = Watch::default();
         // Each before it is read: what changes from then on is read again.
         watch.follow(sources.file.clone());
         let config = Config::load(&sources)?;
         watch.follow(files(&sources, &config));
         let known = Arc::default();
-        let snapshot = Snapshot::load(&config, &known, &store)?;
+        let snapshot = Snapshot::load(&config, &known, &stores(&outboxes))?;
         snapshot.adopt(&known);
         let snapshot = Arc::new(ArcSwap::from_pointee(snapshot));
         let publisher = Publisher::new(snapshot.clone());
-        let mut reloader = Reloader { sources, snapshot, known, store, watch, publisher, failed: None };
+        let mut reloader = Reloader { sources, snapshot, known, outboxes, watch, publisher, failed: None };
         let bound = reloader.bind(&config).await?;
         reloader.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
         Ok(reloader)
@@ -63,19 +65,19 @@ impl Reloader {
     }
 
     /// Reloads whenever it is asked to or a file has changed, and has no end of its own.
-    pub(super) async fn attend(&mut self, asking: &mut Signal, presence: &Presence, health: &Health) {
+    pub(super) async fn attend(&mut self, asking: &mut Signal, presences: &[Arc<Presence>], health: &Health) {
         loop {
             tokio::select! {
-                _ = asking.recv() => self.asked(presence).await,
-                () = tokio::time::sleep(LOOK_EVERY) => self.look(presence, health).await,
+                _ = asking.recv() => self.asked(presences).await,
+                () = tokio::time::sleep(LOOK_EVERY) => self.look(presences, health).await,
             }
         }
     }
 
     /// Looks at the files, and at what time alone changes.
-    async fn look(&mut self, presence: &Presence, health: &Health) {
+    async fn look(&mut self, presences: &[Arc<Presence>], health: &Health) {
         if self.watch.changed() || self.failed.as_ref().is_some_and(|(_, due)| Instant::now() >= *due) {
-            self.reload(presence).await;
+            self.reload(presences).await;
         }
         let snapshot = self.snapshot.load();
         if snapshot.provider.fixed().is_some_and(|keys| keys.signing_at(SystemTime::now()).is_none()) {
@@ -84,13 +86,13 @@ impl Reloader {
     }
 
     /// A signal asked: it is told of every failure, known ones too.
-    async fn asked(&mut self, presence: &Presence) {
+    async fn asked(&mut self, presences: &[Arc<Presence>]) {
         self.watch.changed();
         self.failed = None;
-        self.reload(presence).await;
+        self.reload(presences).await;
     }
 
-    async fn reload(&mut self, presence: &Presence) {
+    async fn reload(&mut self, presences: &[Arc<Presence>]) {
         // systemd asks for both in one message, and ends the service if the time is missing.
         if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
             notify(&[sd_notify::NotifyState::Reloading, now]);
@@ -102,7 +104,7 @@ impl Reloader {
                 new.provider.inherit(&self.snapshot.load().provider);
                 self.snapshot.store(Arc::new(new));
                 self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;
-                presence.announce().await;
+                join_all(presences.iter().map(|presence| presence.announce())).await;
                 self.failed = None;
                 metrics::reloaded(true);
                 tracing::info!("reloaded keys and egress policy");
@@ -117,8 +119,10 @@ impl Reloader {
         let config = Config::load(&self.sources)?;
         // Those of a snapshot that cannot be made are watched too: it is one of them that will be mended.
         self.watch.follow(files(&self.sources, &config));
-        keep_needed_keys(&self.snapshot.load().keyring, &keyring(&config)?, &self.store).await?;
-        let snapshot = Snapshot::load(&config, &self.known, &self.store)?;
+        let (held, new) = (self.snapshot.load_full(), keyring(&config)?);
+        let kept = self.outboxes.iter().map(|outbox| keep_needed_keys(&held.keyring, &new, outbox));
+        join_all(kept).await.into_iter().collect::<Result<(), _>>()?;
+        let snapshot = Snapshot::load(&config, &self.known, &stores(&self.outboxes))?;
         let bound = self.bind(&config).await?;
         Ok((config, snapshot, bound))
     }
@@ -151,12 +155,18 @@ fn files(sources: &Sources, config: &Config) -> impl Iterator<Item = std::path::
     sources.file.clone().into_iter().chain(config.files())
 }
 
+fn stores(outboxes: &[Outbox]) -> Vec<Arc<Store>> {
+    outboxes.iter().map(|outbox| outbox.store.clone()).collect()
+}
+
 /// A key that open rows need would be missed only when they come up, one by one, as if they were damaged.
-async fn keep_needed_keys(held: &Keyring, new: &Keyring, store: &Store) -> Result<(), DaemonError> {
-    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason });
-    match need(store, held, new, LOOK_FOR_NEED).await {
+async fn keep_needed_keys(held: &Keyring, new: &Keyring, outbox: &Outbox) -> Result<(), DaemonError> {
+    let unclear = |reason: String| Err(DaemonError::KeyUnclear { reason: outbox.title() + &reason });
+    match need(&outbox.store, held, new, LOOK_FOR_NEED).await {
         Ok(Need::Nothing) => Ok(()),
-        Ok(Need::Key { fingerprint, rows, more }) => Err(DaemonError::KeyNeeded { fingerprint, rows, more }),
+        Ok(Need::Key { fingerprint, rows, more }) => {
+            Err(DaemonError::KeyNeeded { title: outbox.title(), fingerprint, rows, more })
+        }
         Ok(Need::Unknown { looked_at }) => {
             unclear(format!("of those looked at within {} s, {looked_at}, none did", LOOK_FOR_NEED.as_secs()))
         }

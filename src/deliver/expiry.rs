@@ -1,5 +1,6 @@
 //! Which of the configured certificates expire when. A file that cannot be read is passed over: whoever uses it says so.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::certificate::{chain, earliest_expiry};
@@ -25,9 +26,9 @@ pub(crate) fn dated(kind: Expiring, config: &Config) -> Vec<Dated> {
             default.into_iter().chain(of_scopes).collect()
         }
         Expiring::DatabaseCa => {
-            let store = config.store().ok();
-            let path = store.and_then(|store| store.root_file());
-            path.and_then(|path| file("database.sslrootcert", &path)).into_iter().collect()
+            let outboxes = config.outboxes().unwrap_or_default();
+            let files: BTreeSet<_> = outboxes.iter().filter_map(|outbox| outbox.store.root_file()).collect();
+            files.iter().filter_map(|path| file("database.sslrootcert", path)).collect()
         }
         Expiring::ReceiveCertificate => {
             let files = settings.receive.tls_files();

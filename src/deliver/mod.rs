@@ -39,7 +39,7 @@ use crate::telemetry::health::{Health, Warning};
 use crate::telemetry::metrics;
 use crate::verdict::{Attempt, Backoff, Cause, Class, Facts, StatusPolicy, Verdict, classify, schedule};
 
-/// What every delivery shares.
+/// What every delivery of one outbox shares.
 pub(crate) struct Tools {
     snapshot: Arc<ArcSwap<Snapshot>>,
     policy: StatusPolicy,
@@ -49,6 +49,8 @@ pub(crate) struct Tools {
     settle: settle::Sender,
     health: Arc<Health>,
     name_servers: Arc<ResolverWatch>,
+    /// The number of the outbox whose rows are delivered with these.
+    outbox: usize,
 }
 
 impl Tools {
@@ -59,6 +61,7 @@ impl Tools {
         settle: settle::Sender,
         health: Arc<Health>,
         name_servers: Arc<ResolverWatch>,
+        outbox: usize,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
             CompatPolicy::Default => StatusPolicy::Default,
@@ -75,7 +78,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, outbox }
     }
 }
 
@@ -121,7 +124,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     if verdict.cause() == Cause::EnvelopeUnopenable {
         tools.health.saw(Warning::Unopenable);
     }
-    report::attempt(&lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
+    report::attempt(&tools.health.meter, &lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
     let _ = tools.settle.send(Judged { lease, times, verdict, _slot: slot });
 }
@@ -189,7 +192,7 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     trail.destination = Some(destination.origin());
-    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, &tools.health).await?;
+    let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, tools).await?;
     let pinned = pinned(&destination, &snapshot, deadline, &tools.name_servers).await?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
@@ -250,14 +253,14 @@ async fn authority(
     envelope: &Envelope,
     scope: Option<&str>,
     snapshot: &Snapshot,
-    health: &Health,
+    tools: &Tools,
 ) -> Result<Authority, Cause> {
     if let Some(authentication) = &envelope.authentication {
         return Ok(Authority::Legacy(authentication.clone()));
     }
-    snapshot.provider.resolve(scope).await.map(Authority::Signer).map_err(|error| {
+    snapshot.provider.resolve(tools.outbox, scope).await.map(Authority::Signer).map_err(|error| {
         if error == ResolveError::OutsideWindows {
-            health.saw(Warning::NoSigningKey);
+            tools.health.saw(Warning::NoSigningKey);
         }
         tracing::debug!(%error, "a row has no signer");
         blame::resolve(&error)

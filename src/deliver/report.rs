@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::{Ending, Trail};
 use crate::claim::Lease;
-use crate::telemetry::metrics;
+use crate::telemetry::meter::Meter;
 use crate::verdict::{Attempt, Verdict};
 
 /// Names host and port only. What the receiver wrote is never shown; its status is.
 pub(super) fn attempt(
+    meter: &Meter,
     lease: &Lease,
     trail: &Trail,
     attempt_count: i32,
@@ -18,7 +19,7 @@ pub(super) fn attempt(
 ) {
     let tried = matches!(ending, Ending::Attempted(_));
     let cause = verdict.cause();
-    metrics::attempt(cause.code(), tried.then_some(took));
+    meter.attempt(cause.code(), tried.then_some(took));
     let (row, attempt, code, ms) = (lease.held.id, attempt_count, cause.code(), took.as_millis() as u64);
     let destination = trail.destination.as_deref();
     let status = match ending {

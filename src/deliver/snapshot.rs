@@ -48,9 +48,13 @@ pub(crate) enum SnapshotError {
 
 impl Snapshot {
     /// `known` are the key ids that were met so far; those of a snapshot that is taken up are added by [`adopt`](Self::adopt).
-    pub(crate) fn load(config: &Config, known: &Arc<KnownKids>, store: &Arc<Store>) -> Result<Snapshot, SnapshotError> {
+    pub(crate) fn load(
+        config: &Config,
+        known: &Arc<KnownKids>,
+        stores: &[Arc<Store>],
+    ) -> Result<Snapshot, SnapshotError> {
         let keyring = Arc::new(keyring(config)?);
-        let provider = provider(config, known, &keyring, store)?;
+        let provider = provider(config, known, &keyring, stores)?;
         let egress = egress(config)?;
         metrics::egress_allowed(config.settings.egress.allow.len());
         if !config.settings.egress.allow.is_empty() {
@@ -70,7 +74,7 @@ impl Snapshot {
         };
         report_expiry(&[Expiring::TrustAnchor, Expiring::DatabaseCa], config);
         // What is in the table is asked for afterwards, and told of together with the rest.
-        if !matches!(snapshot.provider, Provider::Table(_)) {
+        if !matches!(snapshot.provider, Provider::Tables(_)) {
             report_expiry(&[Expiring::ClientCertificate], config);
             report(Expiring::SigningKey, &signing_end(&snapshot.provider, SystemTime::now()));
         }
@@ -127,12 +131,12 @@ pub(crate) fn sealing_token(config: &Config) -> Result<Option<Secret>, SnapshotE
     Ok(Some(Secret::new(token.to_vec())))
 }
 
-/// Where signing keys come from: files, or by scope a directory or the table.
+/// Where signing keys come from: files, or by scope a directory or the tables beside the outboxes.
 pub(crate) fn provider(
     config: &Config,
     known: &Arc<KnownKids>,
     keyring: &Arc<Keyring>,
-    store: &Arc<Store>,
+    stores: &[Arc<Store>],
 ) -> Result<Provider, SnapshotError> {
     let signing = &config.settings.signing;
     let advertised = signing
@@ -153,8 +157,10 @@ pub(crate) fn provider(
         return Ok(Provider::Scopes(directory));
     }
     if signing.scopes_table {
-        let table = ScopeTable::new(store.clone(), keyring.clone(), signing.default_scope(), known.clone());
-        return Ok(Provider::Table(table));
+        let table = |store: &Arc<Store>| {
+            ScopeTable::new(store.clone(), keyring.clone(), signing.default_scope(), known.clone())
+        };
+        return Ok(Provider::Tables(stores.iter().map(table).collect()));
     }
     let keys = fixed_keys(signing, advertised)?;
     if let Some(kid) = known.changed(None, &keys) {

@@ -47,6 +47,7 @@ pub(super) fn check(data: &[u8]) {
         format!("{file}\n[database]\nurl = \"postgresql://app:{SECRET}@db/app\"\n"),
         format!("{file}\n[database]\npassword = \"{SECRET}\"\n"),
         format!("{file}\n[database]\nurl = postgresql://app:{SECRET}@db/app\n"),
+        format!("{file}\n[[outboxes]]\nname = \"a\"\nurl = \"postgresql://app:{SECRET}@db/app\"\n"),
         format!("[envelope]\nkeys = [\"{SECRET}\"]\n{file}"),
         format!("[envelope]\nkey_files = \"0f0f0f0f0f0f0f0f{SECRET}\"\n{file}"),
         format!("database = \"postgresql://app:{SECRET}@db/app\"\n{file}"),
@@ -92,7 +93,7 @@ fn fits(config: &Config) {
     assert!(settings.database.pool_size >= 4 && settings.delivery.slots >= 1 && settings.delivery.claim_batch >= 1);
     assert!(config.secrets.database_url.is_some(), "a secret of the environment is lost");
     assert!(!format!("{config:?}").contains(SECRET), "a configuration shows its secrets");
-    if let Err(error) = config.table().map(drop).and_then(|()| config.store().map(drop)) {
+    if let Err(error) = config.tables().map(drop).and_then(|()| config.outboxes().map(drop)) {
         let sentence = error.to_string();
         assert!(!sentence.contains(SECRET) && sentence.lines().count() == 1, "{sentence:?}");
     }

@@ -82,8 +82,10 @@ impl Board {
         let mut signers: Signers = roster.signers.iter().cloned().collect();
         // A half-written file takes nobody's keys down.
         for (scope, keys) in &held.signers {
-            if scope.as_deref().is_some_and(|scope| roster.is_in_doubt(scope)) && !signers.contains_key(scope) {
-                signers.insert(scope.clone(), keys.clone());
+            if scope.as_deref().is_some_and(|scope| roster.is_in_doubt(scope)) {
+                // The scope may have keys in another place too, which can be read.
+                let kept = signers.get(scope).map_or_else(|| keys.clone(), |known| known.joined(keys));
+                signers.insert(scope.clone(), kept);
             }
         }
         let (publication, conflicts) = Publication::of(&signers, now, Some(&self.published.load()));

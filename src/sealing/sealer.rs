@@ -82,8 +82,8 @@ impl<'a> Sealer<'a> {
         let scopes = match &snapshot.provider {
             Provider::Fixed { .. } => ScopeRule::Never,
             Provider::Scopes(directory) if directory.has_default() => ScopeRule::May,
-            Provider::Table(table) if table.has_default() => ScopeRule::May,
-            Provider::Scopes(_) | Provider::Table(_) => ScopeRule::Must,
+            Provider::Tables(tables) if tables.iter().all(|table| table.has_default()) => ScopeRule::May,
+            Provider::Scopes(_) | Provider::Tables(_) => ScopeRule::Must,
         };
         Sealer {
             keyring: &snapshot.keyring,

@@ -148,6 +148,23 @@ impl SigningKeys {
         })
     }
 
+    /// The keys of one signer that are kept in two places, to be published together; none of them is chosen to sign by this.
+    /// What is in both stays for as long as in either.
+    pub(crate) fn joined(&self, other: &SigningKeys) -> SigningKeys {
+        let mut keys = self.keys.to_vec();
+        for timed in other.keys.iter() {
+            match keys.iter_mut().find(|known| known.key.kid() == timed.key.kid()) {
+                Some(known) => {
+                    let ends = (known.window.not_after, timed.window.not_after);
+                    known.window.not_after = ends.0.zip(ends.1).map(|(one, other)| one.max(other));
+                }
+                None => keys.push(timed.clone()),
+            }
+        }
+        keys.sort_by_key(|timed| std::cmp::Reverse(timed.window.not_before));
+        SigningKeys { keys: keys.into() }
+    }
+
     /// The one that begins last first.
     pub(crate) fn newest_first(&self) -> &[TimedKey] {
         &self.keys
@@ -185,6 +202,21 @@ mod tests {
 
     fn keys(list: &[(&str, Option<u64>, Option<u64>)]) -> Result<SigningKeys, KeysError> {
         SigningKeys::new(list.iter().map(|(kid, from, to)| timed(kid, *from, *to)).collect())
+    }
+
+    #[test]
+    fn keys_of_one_signer_from_two_places_are_each_there_once_until_the_later_end() {
+        let one = keys(&[("a", None, Some(100)), ("b", Some(50), Some(300))]).unwrap();
+        let other = keys(&[("a", None, Some(200)), ("b", Some(50), None), ("c", Some(70), None)]).unwrap();
+        let other = other.joined(&one);
+        for joined in [one.joined(&other), other.joined(&one)] {
+            let told: Vec<_> =
+                joined.newest_first().iter().map(|timed| (timed.key.kid(), timed.window.not_after)).collect();
+            assert_eq!(told.len(), 3, "{told:?}");
+            for expected in [("a", Some(at(200))), ("b", None), ("c", None)] {
+                assert!(told.contains(&expected), "{told:?}");
+            }
+        }
     }
 
     const NANOSECOND: Duration = Duration::from_nanos(1);

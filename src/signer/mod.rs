@@ -12,6 +12,8 @@ mod table;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use futures_util::future::{join_all, select_all};
+
 use crate::certificate::ClientIdentity;
 use crate::signature::{Algorithms, SigningKey};
 
@@ -54,7 +56,8 @@ pub(crate) enum Provider {
         advertised: Algorithms,
     },
     Scopes(ScopeDirectory),
-    Table(ScopeTable),
+    /// The tables beside each outbox, in the outboxes' order; at least one.
+    Tables(Vec<ScopeTable>),
 }
 
 /// Why there is no key for a row.
@@ -90,6 +93,19 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
+    /// Both together. A scope that is in both has the keys of both: whichever signs, receivers must know it.
+    fn joined(mut self, other: Roster) -> Roster {
+        for (scope, keys) in other.signers {
+            match self.signers.iter_mut().find(|(known, _)| *known == scope) {
+                Some((_, known)) => *known = known.joined(&keys),
+                None => self.signers.push((scope, keys)),
+            }
+        }
+        self.faults.extend(other.faults);
+        self.certificates.extend(other.certificates);
+        self
+    }
+
     /// Whether what is at fault may be this scope's: then it is not known that it has no keys.
     pub(crate) fn is_in_doubt(&self, scope: &str) -> bool {
         let file = scope::file_name(scope);
@@ -105,12 +121,13 @@ impl Provider {
             Provider::Fixed { keys, .. } => {
                 keys.newest_first().iter().map(|timed| timed.key.kid().to_owned()).collect()
             }
-            Provider::Scopes(_) | Provider::Table(_) => Vec::new(),
+            Provider::Scopes(_) | Provider::Tables(_) => Vec::new(),
         }
     }
 
-    /// Asked afresh for every attempt, so that a rotated or withdrawn key takes effect with the next one.
-    pub(crate) async fn resolve(&self, scope: Option<&str>) -> Result<Signer, ResolveError> {
+    /// For a row of the outbox with this number. Asked afresh for every attempt, so that a rotated or withdrawn key takes
+    /// effect with the next one.
+    pub(crate) async fn resolve(&self, outbox: usize, scope: Option<&str>) -> Result<Signer, ResolveError> {
         let (signer, advertised) = match (self, scope) {
             (Provider::Fixed { .. }, Some(_)) => return Err(ResolveError::ScopeUnexpected),
             (Provider::Fixed { keys, advertised }, None) => {
@@ -118,7 +135,10 @@ impl Provider {
                 (Signer { key: Arc::clone(key), identity: None }, *advertised)
             }
             (Provider::Scopes(directory), scope) => directory.resolve(scope).await?,
-            (Provider::Table(table), scope) => table.resolve(scope).await?,
+            (Provider::Tables(tables), scope) => match tables.get(outbox) {
+                Some(table) => table.resolve(scope).await?,
+                None => return Err(ResolveError::Unavailable(ScopeFault::Unread)),
+            },
         };
         match advertised.contains(signer.key.algorithm()) {
             true => Ok(signer),
@@ -130,14 +150,14 @@ impl Provider {
     pub(crate) fn fixed(&self) -> Option<&SigningKeys> {
         match self {
             Provider::Fixed { keys, .. } => Some(keys),
-            Provider::Scopes(_) | Provider::Table(_) => None,
+            Provider::Scopes(_) | Provider::Tables(_) => None,
         }
     }
 
     /// Takes over what an earlier one has read, where that goes on to serve.
     pub(crate) fn inherit(&self, earlier: &Provider) {
-        if let (Provider::Table(table), Provider::Table(earlier)) = (self, earlier) {
-            table.inherit(earlier);
+        if let (Provider::Tables(tables), Provider::Tables(earlier)) = (self, earlier) {
+            tables.iter().zip(earlier).for_each(|(table, earlier)| table.inherit(earlier));
         }
     }
 
@@ -146,7 +166,10 @@ impl Provider {
         match self {
             Provider::Fixed { keys, .. } => Roster { signers: vec![(None, keys.clone())], ..Roster::default() },
             Provider::Scopes(directory) => directory.roster().await,
-            Provider::Table(table) => table.roster().await,
+            Provider::Tables(tables) => {
+                let rosters = join_all(tables.iter().map(ScopeTable::roster)).await;
+                rosters.into_iter().reduce(Roster::joined).unwrap_or_default()
+            }
         }
     }
 
@@ -155,7 +178,11 @@ impl Provider {
         match self {
             Provider::Fixed { .. } => std::future::pending().await,
             Provider::Scopes(directory) => directory.news().await,
-            Provider::Table(table) => table.news().await,
+            Provider::Tables(tables) => {
+                // Each wait is over once any of them has news; the others keep theirs.
+                let news = tables.iter().map(|table| Box::pin(table.news()));
+                select_all(news).await;
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     async fn resolve(&self) -> Result<Signer, ResolveError> {
-        self.provider.resolve(Some(SCOPE)).await
+        self.provider.resolve(0, Some(SCOPE)).await
     }
 
     async fn fault(&self) -> ResolveError {
@@ -72,14 +72,14 @@ fn fixed(advertised: Algorithms) -> Provider {
 #[tokio::test]
 async fn a_fixed_key_serves_rows_without_a_scope_only() {
     let provider = fixed(Algorithms::all());
-    assert_eq!(provider.resolve(None).await.unwrap().key.kid(), "fixed");
-    assert_eq!(provider.resolve(Some(SCOPE)).await.unwrap_err(), ResolveError::ScopeUnexpected);
+    assert_eq!(provider.resolve(0, None).await.unwrap().key.kid(), "fixed");
+    assert_eq!(provider.resolve(0, Some(SCOPE)).await.unwrap_err(), ResolveError::ScopeUnexpected);
 }
 
 #[tokio::test]
 async fn a_key_of_an_algorithm_that_is_not_advertised_signs_nothing() {
     let p256: Algorithms = [Algorithm::EcdsaP256Sha256].into_iter().collect();
-    assert_eq!(fixed(p256).resolve(None).await.unwrap_err(), ResolveError::AlgorithmNotAdvertised);
+    assert_eq!(fixed(p256).resolve(0, None).await.unwrap_err(), ResolveError::AlgorithmNotAdvertised);
     let fixture = Fixture::holding(&json!({"scope": SCOPE, "algorithms": ["ecdsa-p256-sha256"], "jwk": jwk("k")}));
     assert_eq!(fixture.fault().await, ResolveError::AlgorithmNotAdvertised);
 }
@@ -118,10 +118,10 @@ async fn a_key_file_beside_the_scope_file_is_read_anew_too() {
 #[tokio::test]
 async fn a_row_without_a_scope_needs_a_default() {
     let fixture = Fixture::holding(&entry("k"));
-    assert_eq!(fixture.provider.resolve(None).await.unwrap_err(), ResolveError::ScopeRequired);
+    assert_eq!(fixture.provider.resolve(0, None).await.unwrap_err(), ResolveError::ScopeRequired);
     let provider = Provider::Scopes(ScopeDirectory::new(fixture.dir.path(), Some(SCOPE.to_owned()), Arc::default()));
-    assert_eq!(provider.resolve(None).await.unwrap().key.kid(), "k");
-    assert_eq!(provider.resolve(Some("tenant:beta")).await.unwrap_err(), ResolveError::Unknown);
+    assert_eq!(provider.resolve(0, None).await.unwrap().key.kid(), "k");
+    assert_eq!(provider.resolve(0, Some("tenant:beta")).await.unwrap_err(), ResolveError::Unknown);
 }
 
 #[tokio::test]
@@ -174,14 +174,14 @@ async fn a_file_that_others_can_read_is_not_trusted() {
 async fn a_missing_directory_is_not_mistaken_for_unknown_scopes() {
     let dir = TempDir::new().unwrap();
     let provider = Provider::Scopes(ScopeDirectory::new(dir.path().join("unmounted"), None, Arc::default()));
-    let error = provider.resolve(Some(SCOPE)).await.unwrap_err();
+    let error = provider.resolve(0, Some(SCOPE)).await.unwrap_err();
     assert_eq!(error, ResolveError::Unavailable(ScopeFault::NoDirectory));
 }
 
 #[tokio::test]
 async fn a_text_that_is_no_scope_is_malformed_before_any_file_is_touched() {
     let fixture = Fixture::new();
-    let error = fixture.provider.resolve(Some("a\nb")).await.unwrap_err();
+    let error = fixture.provider.resolve(0, Some("a\nb")).await.unwrap_err();
     assert_eq!(error, ResolveError::ScopeMalformed);
 }
 
@@ -302,11 +302,11 @@ async fn a_reload_forgets_no_key_id() {
     let known: Arc<KnownKids> = Arc::default();
     let open = || Provider::Scopes(ScopeDirectory::new(dir.path(), None, known.clone()));
     write(&dir.path().join(FILE), &entry("k").to_string());
-    open().resolve(Some(SCOPE)).await.unwrap();
+    open().resolve(0, Some(SCOPE)).await.unwrap();
     let mut changed = entry("k");
     changed["jwk"]["d"] = json!(D.replace("AQID", "AQIE"));
     write(&dir.path().join(FILE), &changed.to_string());
-    let error = open().resolve(Some(SCOPE)).await.unwrap_err();
+    let error = open().resolve(0, Some(SCOPE)).await.unwrap_err();
     assert_eq!(error, ResolveError::Unavailable(ScopeFault::KeyChanged));
 }
 

@@ -10,6 +10,7 @@ use tokio_postgres::types::FromSqlOwned;
 use zeroize::Zeroizing;
 
 use super::error::Kind;
+use super::look::{Found, Seen, read_seen};
 use crate::envelope::{Composed, Row};
 
 /// Proof of one claim: fresh and random for each, so that equality with the row's column is the fence.
@@ -47,9 +48,17 @@ pub(crate) struct ClaimRequest {
     pub(crate) max_bytes: u64,
     pub(crate) token: LeaseToken,
     pub(crate) lease: Duration,
-    /// Destinations with less room than `default_room`, or more; with room 0 their rows are passed over.
-    pub(crate) rooms: Vec<(String, u32)>,
+    /// Destinations with less room than `default_room`, or more, or with rows in flight; with room 0 their rows are passed
+    /// over.
+    pub(crate) rooms: Vec<DestinationRoom>,
     pub(crate) default_room: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DestinationRoom {
+    pub(crate) destination: Arc<str>,
+    pub(crate) room: u32,
+    pub(crate) in_flight: u32,
 }
 
 // A broken row is the rare one; boxing the common one would cost an allocation for each delivery.
@@ -120,8 +129,21 @@ pub(crate) enum ReadComposed {
     NoRoom,
 }
 
+pub(super) fn read_found(answers: &[Answer], token: &LeaseToken) -> Result<Found, Kind> {
+    let looking = answers.first().map(|answer| seconds(answer, "seconds_looking")).transpose()?;
+    Ok(Found { rows: read_batch(answers, token)?, looking })
+}
+
+/// One row of the answer tells of the look itself, and has no id.
+pub(super) fn read_around(mut answers: Vec<Answer>, token: &LeaseToken) -> Result<(Vec<Claimed>, Seen), Kind> {
+    let of_the_look = answers.iter().position(|answer| answer.try_get::<_, i64>("id").is_err());
+    let seen = of_the_look.map(|at| read_seen(&answers.swap_remove(at)));
+    let seen = seen.ok_or(Kind::Unreadable { column: "looked_at" })??;
+    Ok((read_batch(&answers, token)?, seen))
+}
+
 /// In the order of the rows' times.
-pub(super) fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<Vec<Claimed>, Kind> {
+fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<Vec<Claimed>, Kind> {
     let mut placed = Vec::with_capacity(answers.len());
     for answer in answers {
         let lease = Lease { id: read(answer, "id")?, token: token.clone() };
@@ -191,7 +213,7 @@ pub(super) fn read<T: FromSqlOwned>(answer: &Answer, column: &'static str) -> Re
 }
 
 /// A clock that was set back makes a span negative; it counts as none.
-fn seconds(answer: &Answer, column: &'static str) -> Result<Duration, Kind> {
+pub(super) fn seconds(answer: &Answer, column: &'static str) -> Result<Duration, Kind> {
     // Null where the row has no horizon to compute it from.
     let seconds: Option<f64> = read(answer, column)?;
     Ok(Duration::try_from_secs_f64(seconds.unwrap_or_default()).unwrap_or_default())

@@ -11,6 +11,7 @@ mod import;
 mod inbox;
 mod inspect;
 mod listen;
+mod look;
 mod migrate;
 mod parking;
 mod preflight;
@@ -18,7 +19,9 @@ mod replicas;
 mod scopes;
 mod sealed;
 mod settle;
+mod snapshots;
 mod statement;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,11 +29,12 @@ mod tls;
 mod webhook_inbox;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
-pub(crate) use claim::{Broken, ClaimRequest, Claimed, Lease, LeaseToken, ReadComposed};
+pub(crate) use claim::{Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::{DemoMessage, DemoRows};
 pub(crate) use error::{Damage, Kind, StoreError};
@@ -39,6 +43,8 @@ pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
+pub(crate) use listen::Heard;
+pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use parking::{NewParked, ShownDestination, ShownParked};
 pub(crate) use preflight::{Finding, Severity};
@@ -46,7 +52,9 @@ pub(crate) use replicas::{NewReplica, Replica};
 pub(crate) use scopes::{ChangedScope, ClientDraft, KeyDraft, Retired, ScopeDraft, StoredKey, StoredScope};
 pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
+pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
+pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
@@ -60,7 +68,9 @@ pub(crate) struct Store {
     door: Door,
     statements: Statements,
     table: TableName,
-    ear: Option<Ear>,
+    ear: Ear,
+    /// Whether the index by destination was there when the table was looked at last.
+    by_destination: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -103,6 +113,7 @@ impl Store {
             statements: Statements::render(&config.table),
             table: config.table.clone(),
             ear: Ear::new(config)?,
+            by_destination: AtomicBool::new(false),
         })
     }
 
@@ -116,10 +127,9 @@ impl Store {
     }
 
     /// `sql/outbox/claim_due.sql`
-    pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<Vec<Claimed>, StoreError> {
+    pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<Found, StoreError> {
         let statement = &self.statements.claim_due;
-        let (destinations, rooms): (Vec<&str>, Vec<i32>) =
-            request.rooms.iter().map(|(destination, room)| (destination.as_str(), capped(*room))).unzip();
+        let Rooms { destinations, rooms, .. } = Rooms::of(request);
         let parameters: [Parameter<'_>; 7] = [
             &i64::from(request.max_rows),
             &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
@@ -130,7 +140,43 @@ impl Store {
             &capped(request.default_room),
         ];
         let answers = self.door.ask(statement, &parameters).await?;
-        claim::read_batch(&answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+        claim::read_found(&answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    /// `sql/outbox/claim_around.sql`
+    pub(crate) async fn claim_around(
+        &self,
+        request: &ClaimRequest,
+        around: &Around,
+    ) -> Result<(Vec<Claimed>, Seen), StoreError> {
+        let statement = &self.statements.claim_around;
+        let Rooms { destinations, rooms, in_flight } = Rooms::of(request);
+        let names: Vec<&str> = around.named.iter().map(|(destination, _)| &**destination).collect();
+        let (times, ids): (Vec<DatabaseTime>, Vec<i64>) =
+            around.named.iter().map(|(_, after)| (after.at, after.id)).unzip();
+        let parameters: [Parameter<'_>; 14] = [
+            &i64::from(request.max_rows),
+            &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
+            &request.token.as_str(),
+            &request.lease.as_secs_f64(),
+            &destinations,
+            &rooms,
+            &in_flight,
+            &capped(request.default_room),
+            &around.after.at,
+            &around.after.id,
+            &i64::from(around.most),
+            &names,
+            &times,
+            &ids,
+        ];
+        let answers = self.door.ask(statement, &parameters).await?;
+        claim::read_around(answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+    }
+
+    /// `sql/outbox/list_due.sql`: in the order of their names; fewer than `most`: those were the last.
+    pub(crate) async fn list_due(&self, from: &str, most: u32) -> Result<Vec<Listed>, StoreError> {
+        self.read_all(&self.statements.list_due, &[&from, &i64::from(most)], look::read_listed).await
     }
 
     /// `sql/outbox/read_composed.sql`, by task.
@@ -194,19 +240,6 @@ impl Store {
         .await
     }
 
-    /// `sql/outbox/expire_overdue.sql`; as many as `limit`: there is probably more.
-    pub(crate) async fn expire_overdue(&self, limit: u32) -> Result<Vec<Settled>, StoreError> {
-        self.read_all(&self.statements.expire_overdue, &[&i64::from(limit)], read_settled).await
-    }
-
-    /// `sql/outbox/purge_settled.sql`; as many as `limit`: there is probably more.
-    pub(crate) async fn purge_settled(&self, limit: u32) -> Result<u64, StoreError> {
-        self.read_one(&self.statements.purge_settled, &[&i64::from(limit)], |answer| {
-            Ok(read::<i64>(answer, "rows")?.unsigned_abs())
-        })
-        .await
-    }
-
     /// `sql/outbox/sample_backlog.sql`
     pub(crate) async fn sample_backlog(&self, limit: u32) -> Result<Backlog, StoreError> {
         self.read_one(&self.statements.sample_backlog, &[&i64::from(limit)], |answer| {
@@ -245,9 +278,18 @@ impl Store {
         let inspections =
             self.read_all(&self.statements.inspect_table, &parameters, preflight::read_inspection).await?;
         Ok(match inspections.first() {
-            Some(inspection) => preflight::findings(inspection),
+            Some(inspection) => {
+                self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
+                preflight::findings(inspection)
+            }
             None => vec![Finding::table_missing()],
         })
+    }
+
+    /// Whether rows can be found by their destination, as of the last `preflight`; without it `claim_around` would read
+    /// through all of them.
+    pub(crate) fn finds_by_destination(&self) -> bool {
+        self.by_destination.load(Ordering::Relaxed)
     }
 
     async fn settle(
@@ -291,4 +333,21 @@ fn read_settled(answer: &Answer) -> Result<Settled, Kind> {
 
 fn capped(room: u32) -> i32 {
     i32::try_from(room).unwrap_or(i32::MAX)
+}
+
+/// As arrays, one element for each destination.
+struct Rooms<'a> {
+    destinations: Vec<&'a str>,
+    rooms: Vec<i32>,
+    in_flight: Vec<i32>,
+}
+
+impl Rooms<'_> {
+    fn of(request: &ClaimRequest) -> Rooms<'_> {
+        Rooms {
+            destinations: request.rooms.iter().map(|one| &*one.destination).collect(),
+            rooms: request.rooms.iter().map(|one| capped(one.room)).collect(),
+            in_flight: request.rooms.iter().map(|one| capped(one.in_flight)).collect(),
+        }
+    }
 }

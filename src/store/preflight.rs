@@ -131,8 +131,18 @@ pub(crate) enum Fact {
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
     Unchecked { column: &'static str },
+    #[error(
+        "no index finds rows by their destination, so that each claim reads past all rows of those that are left out: run \
+         `outboxd migrate`"
+    )]
+    DestinationIndexMissing,
     #[error("no index serves {0}, which will scan the whole table: run `outboxd migrate`")]
     IndexMissing(IndexUse),
+    #[error(
+        "the outbox table's storage is as Postgres makes it, so each delivery writes about twice the WAL that it need: run \
+         `outboxd migrate`"
+    )]
+    StorageUntuned,
     #[error("row security applies to the database user and may hide rows, which then are never delivered")]
     RowSecurity,
     #[error("the outbox table is part of an inheritance tree; only its own rows were looked at")]
@@ -174,6 +184,7 @@ pub(super) struct Inspection {
     inherits: bool,
     has_triggers: bool,
     has_rules: bool,
+    has_fillfactor: bool,
     may_delete: bool,
     may_read_composed: bool,
     may_write_replicas: bool,
@@ -188,6 +199,7 @@ pub(super) struct Inspection {
     writable: Vec<bool>,
     checks: Vec<String>,
     indexes: Vec<String>,
+    pub(super) by_destination: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -198,6 +210,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         inherits: read(answer, "inherits")?,
         has_triggers: read(answer, "has_triggers")?,
         has_rules: read(answer, "has_rules")?,
+        has_fillfactor: read(answer, "has_fillfactor")?,
         may_delete: read(answer, "may_delete")?,
         may_read_composed: read(answer, "may_read_composed")?,
         may_write_replicas: read(answer, "may_write_replicas")?,
@@ -212,6 +225,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         writable: read(answer, "writable")?,
         checks: read(answer, "checks")?,
         indexes: read(answer, "indexes")?,
+        by_destination: read(answer, "by_destination")?,
     })
 }
 
@@ -258,6 +272,10 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if table.inherits {
         facts.push((Warn, Fact::Inheritance));
+    }
+    // Of what is no table, that it is none is enough.
+    if table.kind == "r" && !table.has_fillfactor {
+        facts.push((Warn, Fact::StorageUntuned));
     }
     if table.has_triggers || table.has_rules {
         facts.push((Warn, Fact::TriggersOrRules));
@@ -331,5 +349,8 @@ fn judge_indexes(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
         if !found {
             facts.push((Severity::Warn, Fact::IndexMissing(serves)));
         }
+    }
+    if !table.by_destination {
+        facts.push((Severity::Warn, Fact::DestinationIndexMissing));
     }
 }

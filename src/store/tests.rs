@@ -7,6 +7,7 @@ mod door;
 mod encryption;
 mod inbox;
 mod inbox_plans;
+mod looks;
 mod parking;
 mod plans;
 mod processing;
@@ -14,6 +15,7 @@ mod schema;
 mod scopes;
 mod sealed;
 mod settling;
+mod snapshots;
 mod sweeping;
 mod webhooks;
 
@@ -142,7 +144,7 @@ impl Database {
     }
 
     async fn claim(&self, number: u8) -> Vec<Lease> {
-        let batch = self.store.claim_due(&request(number)).await.expect("the claim works");
+        let batch = self.store.claim_due(&request(number)).await.expect("the claim works").rows;
         batch.iter().map(|claimed| claimed.lease().clone()).collect()
     }
 
@@ -189,6 +191,10 @@ fn request(number: u8) -> ClaimRequest {
         rooms: Vec::new(),
         default_room: 100,
     }
+}
+
+fn room(destination: &str, room: u32) -> DestinationRoom {
+    DestinationRoom { destination: destination.into(), room, in_flight: 0 }
 }
 
 async fn connect(url: &str) -> tokio_postgres::Client {

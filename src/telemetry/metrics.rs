@@ -1,42 +1,45 @@
-//! The metrics: names, units, help and the calls that move them. Label values come from closed enums only.
+//! The metrics: names, units, help and the calls that move those of the whole process. Label values come from closed enums and
+//! the configuration only.
 
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-use crate::store::Observation;
-
-const ATTEMPTS: &str = "outboxd_attempts_total";
-const ATTEMPT_DURATION: &str = "outboxd_attempt_duration_seconds";
-const VISIBLE_TO_SETTLED: &str = "outboxd_visible_to_settled_seconds";
-const CLAIMS: &str = "outboxd_claims_total";
-const CLAIMED_ROWS: &str = "outboxd_claimed_rows_total";
-const SETTLED_ROWS: &str = "outboxd_settled_rows_total";
-const LEASES_LOST: &str = "outboxd_leases_lost_total";
-const SETTLES_ABANDONED: &str = "outboxd_settles_abandoned_total";
-const IN_FLIGHT: &str = "outboxd_in_flight_rows";
+pub(super) const ATTEMPTS: &str = "outboxd_attempts_total";
+pub(super) const ATTEMPT_DURATION: &str = "outboxd_attempt_duration_seconds";
+pub(super) const VISIBLE_TO_SETTLED: &str = "outboxd_visible_to_settled_seconds";
+pub(super) const CLAIMS: &str = "outboxd_claims_total";
+pub(super) const CLAIMED_ROWS: &str = "outboxd_claimed_rows_total";
+pub(super) const SETTLED_ROWS: &str = "outboxd_settled_rows_total";
+pub(super) const LEASES_LOST: &str = "outboxd_leases_lost_total";
+pub(super) const SETTLES_ABANDONED: &str = "outboxd_settles_abandoned_total";
+pub(super) const IN_FLIGHT: &str = "outboxd_in_flight_rows";
 const SLOTS: &str = "outboxd_slots";
-const BACKLOG: &str = "outboxd_backlog_due_rows";
-const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
-const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
-const PURGED_ROWS: &str = "outboxd_purged_rows_total";
+pub(super) const BACKLOG: &str = "outboxd_backlog_due_rows";
+pub(super) const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
+pub(super) const HEARING: &str = "outboxd_wakeups_heard";
+pub(super) const WAKE_UPS: &str = "outboxd_wakeups_total";
+pub(super) const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
+pub(super) const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
+pub(super) const PURGED_ROWS: &str = "outboxd_purged_rows_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
+const DESTINATIONS_BEHIND: &str = "outboxd_destinations_behind";
 const DESTINATIONS_TURNED: &str = "outboxd_destination_parkings_total";
 const LOWEST_CAP: &str = "outboxd_destination_lowest_cap_rows";
 const RESOLVER_DOWN: &str = "outboxd_resolver_down";
-const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
-const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
-const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
-const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
-const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
+pub(super) const STATEMENT_DURATION: &str = "outboxd_statement_duration_seconds";
+pub(super) const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_seconds";
+pub(super) const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
+pub(super) const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
+pub(super) const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
-const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
-const ENVELOPE_CENSUS_AGE: &str = "outboxd_envelope_census_age_seconds";
+pub(super) const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
+pub(super) const ENVELOPE_CENSUS_AGE: &str = "outboxd_envelope_census_age_seconds";
 const EGRESS_ALLOWED: &str = "outboxd_egress_allowed_networks";
 const EARLIEST_EXPIRY: &str = "outboxd_earliest_expiry_timestamp_seconds";
 const SEALING_REQUESTS: &str = "outboxd_sealing_requests_total";
@@ -48,6 +51,7 @@ const JWKS_REQUESTS: &str = "outboxd_jwks_requests_total";
 const JWKS_KEYS: &str = "outboxd_jwks_keys";
 const JWKS_FAULTS: &str = "outboxd_jwks_faults";
 const READY: &str = "outboxd_ready";
+pub(super) const OUTBOX_READY: &str = "outboxd_outbox_ready";
 const RECEIVED_REQUESTS: &str = "outboxd_received_requests_total";
 const RECEIVED_DURATION: &str = "outboxd_received_request_duration_seconds";
 const RECEIVING_CONNECTIONS: &str = "outboxd_receiving_connections";
@@ -89,12 +93,24 @@ fn describe() {
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
     describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
+    describe_gauge!(
+        HEARING,
+        count,
+        "1 while hosts' wake-ups are known to come through; else rows are found by looking."
+    );
+    describe_counter!(WAKE_UPS, count, "Wake-ups heard from hosts.");
+    describe_gauge!(
+        OLDEST_SNAPSHOT,
+        Unit::Seconds,
+        "Age of what keeps dead rows from being removed: a transaction, a prepared one, a standby or a slot."
+    );
     describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
     describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations left alone for now, since they failed or asked for it.");
+    describe_gauge!(DESTINATIONS_BEHIND, count, "Destinations known to have rows due that wait for room.");
     describe_counter!(DESTINATIONS_TURNED, count, "How often this process parked a destination, by reason.");
     describe_gauge!(LOWEST_CAP, count, "The fewest attempts at once that a destination in use is given.");
     describe_gauge!(RESOLVER_DOWN, count, "1 while the name servers answer nothing and nothing is claimed.");
@@ -127,50 +143,13 @@ fn describe() {
     describe_gauge!(JWKS_KEYS, count, "Keys in the published set of all keys.");
     describe_gauge!(JWKS_FAULTS, count, "Scopes and key ids that are not published as they should be.");
     describe_gauge!(READY, count, "1 while /readyz is green.");
+    describe_gauge!(OUTBOX_READY, count, "1 while this outbox of [[outboxes]] is served.");
     describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
 
-pub(crate) fn attempt(code: &'static str, duration: Option<Duration>) {
-    counter!(ATTEMPTS, "code" => code).increment(1);
-    if let Some(duration) = duration {
-        histogram!(ATTEMPT_DURATION).record(duration.as_secs_f64());
-    }
-}
-
-pub(crate) fn claimed(result: &'static str, rows: usize) {
-    counter!(CLAIMS, "result" => result).increment(1);
-    counter!(CLAIMED_ROWS).increment(rows as u64);
-}
-
-pub(crate) fn settled(verdict: &'static str, waited: Duration) {
-    counter!(SETTLED_ROWS, "verdict" => verdict).increment(1);
-    histogram!(VISIBLE_TO_SETTLED, "verdict" => verdict).record(waited.as_secs_f64());
-}
-
-pub(crate) fn lease_lost(code: &'static str) {
-    counter!(LEASES_LOST, "code" => code).increment(1);
-}
-
-pub(crate) fn settle_abandoned(rows: usize) {
-    counter!(SETTLES_ABANDONED).increment(rows as u64);
-}
-
-pub(crate) fn in_flight(rows: usize, slots: usize) {
-    gauge!(IN_FLIGHT).set(rows as f64);
+/// How many there are, for all outboxes together.
+pub(crate) fn slots(slots: usize) {
     gauge!(SLOTS).set(slots as f64);
-}
-
-pub(crate) fn backlog(due: u64, oldest: Duration) {
-    gauge!(BACKLOG).set(due as f64);
-    gauge!(OLDEST_DUE).set(oldest.as_secs_f64());
-}
-
-pub(crate) fn expired(rows: u64) {
-    counter!(EXPIRED_ROWS).increment(rows);
-}
-
-pub(crate) fn purged(rows: u64) {
-    counter!(PURGED_ROWS).increment(rows);
 }
 
 pub(crate) fn connection(reused: bool) {
@@ -184,6 +163,10 @@ pub(crate) fn dials(total: u64) {
 
 pub(crate) fn connections_idle(count: usize) {
     gauge!(CONNECTIONS_IDLE).set(count as f64);
+}
+
+pub(crate) fn destinations_behind(count: usize) {
+    gauge!(DESTINATIONS_BEHIND).set(count as f64);
 }
 
 pub(crate) fn destinations_parked(count: usize) {
@@ -203,35 +186,9 @@ pub(crate) fn resolver_down(down: bool) {
     gauge!(RESOLVER_DOWN).set(if down { 1.0 } else { 0.0 });
 }
 
-pub(crate) fn statement(seen: &Observation<'_>) {
-    histogram!(STATEMENT_DURATION, "statement" => seen.statement).record(seen.took.as_secs_f64());
-    histogram!(CONNECTION_WAIT).record(seen.waited.as_secs_f64());
-    if let Err(kind) = seen.outcome {
-        counter!(STATEMENT_ERRORS, "statement" => seen.statement, "kind" => kind.label()).increment(1);
-    }
-}
-
-pub(crate) fn database_connections(idle: usize, in_use: usize) {
-    gauge!(DATABASE_CONNECTIONS, "state" => "idle").set(idle as f64);
-    gauge!(DATABASE_CONNECTIONS, "state" => "in_use").set(in_use as f64);
-}
-
-pub(crate) fn clock_skew(seconds: f64) {
-    gauge!(CLOCK_SKEW).set(seconds);
-}
-
 pub(crate) fn reloaded(ok: bool) {
     counter!(RELOADS, "result" => if ok { "ok" } else { "failed" }).increment(1);
     gauge!(RELOAD_FAILED).set(if ok { 0.0 } else { 1.0 });
-}
-
-/// Places are the store's list, and keys those of the configuration, or none. No number says that it is not counted.
-pub(crate) fn envelope_rows(place: &'static str, key: &str, rows: Option<u64>) {
-    gauge!(ENVELOPE_ROWS, "place" => place, "key" => key.to_owned()).set(rows.map_or(f64::NAN, |rows| rows as f64));
-}
-
-pub(crate) fn envelope_census_age(age: Option<Duration>) {
-    gauge!(ENVELOPE_CENSUS_AGE).set(age.map_or(f64::NAN, |age| age.as_secs_f64()));
 }
 
 pub(crate) fn egress_allowed(networks: usize) {

@@ -4,4 +4,5 @@ pub(crate) mod admin;
 pub(crate) mod expiry;
 pub(crate) mod health;
 pub(crate) mod logs;
+pub(crate) mod meter;
 pub(crate) mod metrics;

@@ -123,6 +123,14 @@ impl Database {
         Database { name, url, client }
     }
 
+    /// A schema of its own in this database, without a table; whoever connects here lives in it.
+    pub async fn schema(&self, name: &str) -> Database {
+        self.client.batch_execute(&format!("CREATE SCHEMA {name}")).await.expect("it is new");
+        let url = format!("{}&options=-c%20search_path%3D{name}", self.url);
+        let client = connect(&url).await;
+        Database { name: self.name.clone(), url, client }
+    }
+
     pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> u64 {
         self.client.execute(sql, params).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"))
     }

@@ -8,6 +8,10 @@ pub const LEASES_LOST: &str = "outboxd_leases_lost_total";
 pub const CONNECTIONS: &str = "outboxd_connections_total";
 /// Connections begun, whatever came of them.
 pub const DIALS: &str = "outboxd_dials_total";
+/// Claims by `result`.
+pub const CLAIMS: &str = "outboxd_claims_total";
+/// Destinations with rows due that wait for room.
+pub const BEHIND: &str = "outboxd_destinations_behind";
 /// Destinations that are left alone for now.
 pub const PARKED: &str = "outboxd_destinations_parked";
 /// Statements done, by `statement`: the file's path.

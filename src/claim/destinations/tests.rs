@@ -14,7 +14,7 @@ struct Replica {
 
 impl Replica {
     fn new() -> Replica {
-        Replica { destinations: Destinations::new(RULES), name: "buyer.example.com".into() }
+        Replica { destinations: Destinations::new(RULES, 1), name: "buyer.example.com".into() }
     }
 
     fn room(&mut self, now: Instant) -> u32 {
@@ -37,15 +37,15 @@ impl Replica {
 
     /// Tells what there is to tell, as the list would have it.
     fn tell(&mut self, now: Instant) -> Vec<Standing> {
-        let untold = self.destinations.untold(now);
-        self.destinations.told(&untold);
+        let untold = self.destinations.untold(0, now);
+        self.destinations.told(0, &untold);
         untold.into_iter().map(|one| one.now).collect()
     }
 
     fn adopt(&mut self, left: Option<Duration>, now: Instant) {
         let listed = |left| Listed { name: self.name.to_string(), left, reason: Some(Reason::Timeout), trips: 3 };
         let list: Vec<Listed> = left.map(listed).into_iter().collect();
-        self.destinations.adopt(&list, true, now, now);
+        self.destinations.adopt(0, &list, true, now, now);
     }
 }
 
@@ -55,7 +55,7 @@ fn rows_take_room_and_give_it_back() {
     assert_eq!(replica.room(now), 8);
     let entries: Vec<Entry> = (0..8).map(|_| replica.destinations.entered(&replica.name.clone(), now)).collect();
     assert_eq!(replica.room(now), 0);
-    assert!(replica.destinations.any_full());
+    assert_eq!(replica.destinations.in_flight(&replica.name), 8);
     for entry in entries {
         replica.destinations.left(&replica.name.clone(), entry, now);
     }
@@ -72,7 +72,7 @@ fn a_destination_that_fails_has_no_room_then_room_for_one_and_then_few() {
     let probe = replica.destinations.entered(&replica.name.clone(), now);
     assert_eq!(replica.room(now), 0);
     let turn = replica.destinations.report(&replica.name.clone(), probe, ACCEPTED, None, now, EVEN);
-    assert_eq!((turn, replica.destinations.take_let_go()), (Turn::LetGo, true));
+    assert_eq!((turn, replica.destinations.take_let_go(0)), (Turn::LetGo, true));
     assert_eq!(replica.room(now), 0, "the probe holds the only place until it is settled");
     replica.destinations.left(&replica.name.clone(), probe, now);
     assert_eq!(replica.room(now), 1);
@@ -142,12 +142,12 @@ fn each_turn_is_told_once_and_a_pause_that_is_over_is_none() {
 fn a_turn_while_the_others_were_being_told_is_told_after_it() {
     let (mut replica, now) = (Replica::new(), Instant::now());
     replica.parked(now);
-    let untold = replica.destinations.untold(now);
+    let untold = replica.destinations.untold(0, now);
     assert_eq!(
         replica.attempt(REFUSED, None, now + 2 * SECOND),
         Turn::Parked { reason: Reason::Connect, pause: 2 * SECOND, again: true }
     );
-    replica.destinations.told(&untold);
+    replica.destinations.told(0, &untold);
     assert_eq!(replica.tell(now + 2 * SECOND).len(), 1);
 }
 
@@ -159,7 +159,7 @@ fn another_replicas_word_counts_unless_ours_is_newer() {
     assert!(replica.tell(now).is_empty(), "the list has it");
     replica.adopt(None, now);
     assert_eq!(replica.room(now), 1, "it was let go, and begins with one");
-    assert!(replica.destinations.take_let_go());
+    assert!(replica.destinations.take_let_go(0));
 
     let (mut replica, now) = (Replica::new(), Instant::now());
     replica.parked(now);
@@ -174,7 +174,7 @@ fn another_replicas_word_counts_unless_ours_is_newer() {
 fn a_list_that_was_not_read_to_its_end_lets_nothing_go() {
     let (mut replica, now) = (Replica::new(), Instant::now());
     replica.adopt(Some(10 * SECOND), now);
-    replica.destinations.adopt(&[], false, now, now);
+    replica.destinations.adopt(0, &[], false, now, now);
     assert_eq!(replica.room(now), 0);
 }
 
@@ -197,8 +197,48 @@ fn a_probe_that_another_replica_won_is_waited_for() {
     replica.tell(now);
     let now = now + 2 * SECOND;
     assert!(replica.destinations.is_half_open("buyer.example.com", now));
-    replica.destinations.lost_probe("buyer.example.com", now + 15 * SECOND, now);
+    replica.destinations.lost_probe(0, "buyer.example.com", now + 15 * SECOND, now);
     assert_eq!((replica.room(now), replica.room(now + 15 * SECOND)), (0, 1));
     assert!(replica.tell(now).is_empty());
     assert_eq!(replica.destinations.next_probe(now), Some(now + 15 * SECOND));
+}
+
+fn listed(left: Duration) -> [Listed; 1] {
+    [Listed { name: "buyer.example.com".into(), left, reason: Some(Reason::Connect), trips: 1 }]
+}
+
+#[test]
+fn what_one_outbox_finds_out_is_told_to_the_replicas_of_all() {
+    let (name, now): (Arc<str>, _) = ("buyer.example.com".into(), Instant::now());
+    let mut destinations = Destinations::new(RULES, 2);
+    let entry = destinations.entered(&name, now);
+    destinations.report(&name, entry, Outcome::Throttled, Some(10 * SECOND), now, 0.5);
+    for list in [0, 1] {
+        let untold = destinations.untold(list, now);
+        assert!(matches!(untold[..], [Untold { now: Standing::Parked { .. }, .. }]), "list {list}");
+        destinations.told(list, &untold);
+        assert!(destinations.untold(list, now).is_empty());
+    }
+    // A probe of the first's replicas was answered.
+    destinations.adopt(0, &[], true, now, now);
+    assert!(destinations.take_let_go(0) && destinations.take_let_go(1));
+    assert!(destinations.untold(0, now).is_empty());
+    assert!(matches!(destinations.untold(1, now)[..], [Untold { now: Standing::LetGo, .. }]));
+}
+
+/// Or each would go on telling the other, a little later each time.
+#[test]
+fn what_is_learned_from_one_list_is_not_told_to_another() {
+    let now = Instant::now();
+    let mut destinations = Destinations::new(RULES, 2);
+    destinations.adopt(0, &listed(10 * SECOND), true, now, now);
+    assert_eq!(destinations.parked(now), 1);
+    for list in [0, 1] {
+        assert!(destinations.untold(list, now).is_empty(), "list {list}");
+    }
+    // The other list never had it, and so cannot have lost it.
+    destinations.adopt(1, &[], true, now, now);
+    assert_eq!(destinations.parked(now), 1);
+    destinations.adopt(0, &[], true, now, now);
+    assert_eq!((destinations.parked(now), destinations.untold(1, now).len()), (0, 0));
 }

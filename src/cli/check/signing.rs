@@ -18,16 +18,18 @@ const TOLD: usize = 20;
 /// As long as somebody may take to notice and make a new key.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
 
-pub(super) async fn judge(config: &Config, keyring: &Arc<Keyring>, store: Arc<Store>, findings: &mut Findings) {
-    let provider = match provider(config, &Arc::default(), keyring, &store) {
+pub(super) async fn judge(config: &Config, keyring: &Arc<Keyring>, stores: &[Arc<Store>], findings: &mut Findings) {
+    let provider = match provider(config, &Arc::default(), keyring, stores) {
         Ok(provider) => provider,
         Err(error) => return findings.fail("signing", error.into()),
     };
     // Asked about no scope: whether the tables are there and may be read.
-    if matches!(provider, Provider::Table(_))
-        && let Err(error) = store.read_scopes(&[]).await
-    {
-        return findings.fail("signing", error.into());
+    if matches!(provider, Provider::Tables(_)) {
+        for store in stores {
+            if let Err(error) = store.read_scopes(&[]).await {
+                return findings.fail("signing", error.into());
+            }
+        }
     }
     let (now, roster) = (SystemTime::now(), provider.roster().await);
     let certificates = roster.certificates.iter().map(|(scope, not_after)| Dated {

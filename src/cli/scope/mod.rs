@@ -5,9 +5,11 @@ mod list;
 mod put;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{Failure, block_on, open_store};
+use super::outboxes::OutboxArgs;
+use super::{Failure, block_on};
 use crate::config::Config;
 use crate::deliver::keyring;
 use crate::envelope::Keyring;
@@ -18,6 +20,8 @@ use crate::store::{Retired, Store, StoredKey, StoredScope};
 pub(super) struct Args {
     #[command(subcommand)]
     action: Action,
+    #[command(flatten)]
+    outbox: OutboxArgs,
 }
 
 #[derive(clap::Subcommand)]
@@ -123,7 +127,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         return Err(Failure::data(format!("{scope:?} {problem}")));
     }
     let keyring = keyring(config)?;
-    let held = Held { keyring, store: open_store(config)? };
+    let held = Held { keyring, store: args.outbox.open_one(config)? };
     block_on(async {
         match &args.action {
             Action::Put(args) => put::put(args, &held).await,
@@ -140,7 +144,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 /// What every action works with.
 struct Held {
     keyring: Keyring,
-    store: Store,
+    store: Arc<Store>,
 }
 
 /// A scope as it stands; nothing where it is not known.

@@ -15,7 +15,7 @@ fn taken(batch: &[Claimed]) -> Vec<i64> {
 async fn a_claim_grants_a_lease_counts_the_attempt_and_starts_the_horizon() {
     let db = Database::new(Schema::Ours).await;
     let inserted = db.insert(&["https://A.example:8443/hook?x", "https://b.example?x", "https://c.example#x"]).await;
-    let batch = db.store.claim_due(&request(7)).await.expect("the claim works");
+    let batch = db.store.claim_due(&request(7)).await.expect("the claim works").rows;
     assert_eq!(taken(&batch), inserted);
     let mut destinations = Vec::new();
     for claimed in batch {
@@ -95,8 +95,8 @@ async fn a_full_destination_is_passed_over_and_others_get_their_room() {
     let rows = db.insert(&[A, A, A, A, B, B, B, "https://full.example/", "https://roomy.example/"]).await;
     let mut request = request(1);
     request.default_room = 2;
-    request.rooms = vec![("full.example".into(), 0), ("a.example".into(), 3)];
-    let batch = db.store.claim_due(&request).await.expect("the claim works");
+    request.rooms = vec![room("full.example", 0), room("a.example", 3)];
+    let batch = db.store.claim_due(&request).await.expect("the claim works").rows;
     assert_eq!(taken(&batch), [rows[0], rows[1], rows[2], rows[4], rows[5], rows[8]]);
     assert_eq!(db.show(rows[3]).await, "pending 0 - free fresh - -", "a row without room is not touched");
 }
@@ -107,10 +107,10 @@ async fn the_byte_budget_is_kept_and_one_row_is_always_granted() {
     let rows = db.insert(&[A; 4]).await;
     let mut first = request(1);
     first.max_bytes = 250;
-    assert_eq!(taken(&db.store.claim_due(&first).await.expect("the claim works")), rows[..2]);
+    assert_eq!(taken(&db.store.claim_due(&first).await.expect("the claim works").rows), rows[..2]);
     let mut second = request(2);
     second.max_bytes = 1;
-    let batch = db.store.claim_due(&second).await.expect("the claim works");
+    let batch = db.store.claim_due(&second).await.expect("the claim works").rows;
     assert_eq!(taken(&batch), [rows[2]]);
 }
 
@@ -120,7 +120,7 @@ async fn a_row_limit_takes_the_oldest() {
     let rows = db.insert(&[A; 5]).await;
     let mut request = request(1);
     request.max_rows = 2;
-    let batch = db.store.claim_due(&request).await.expect("the claim works");
+    let batch = db.store.claim_due(&request).await.expect("the claim works").rows;
     assert_eq!(taken(&batch), rows[..2]);
 }
 
@@ -135,7 +135,7 @@ async fn a_row_that_cannot_be_read_is_broken_and_fails_no_other() {
         rows[0], rows[1]
     ))
     .await;
-    let batch = db.store.claim_due(&request(1)).await.expect("the claim works");
+    let batch = db.store.claim_due(&request(1)).await.expect("the claim works").rows;
     let reasons: Vec<Option<Broken>> = batch
         .iter()
         .map(|claimed| match claimed {
@@ -153,7 +153,7 @@ async fn a_column_of_another_type_breaks_its_rows_and_not_the_claim() {
     let db = Database::new(Schema::Ours).await;
     db.insert(&[A]).await;
     db.run(&format!("alter table {TABLE} alter column task_type type integer using 1")).await;
-    let batch = db.store.claim_due(&request(1)).await.expect("the claim works");
+    let batch = db.store.claim_due(&request(1)).await.expect("the claim works").rows;
     assert!(matches!(batch[0], Claimed::Broken { reason: Broken::Column { name: "task_type" }, .. }));
 }
 
@@ -179,7 +179,7 @@ async fn claimers_at_the_same_time_never_get_one_row_twice() {
                 let mut empty = 0;
                 while empty < 3 {
                     let request = ClaimRequest { max_rows: 7, ..request(number) };
-                    let batch = store.claim_due(&request).await.expect("the claim works");
+                    let batch = store.claim_due(&request).await.expect("the claim works").rows;
                     empty = if batch.is_empty() { empty + 1 } else { 0 };
                     mine.extend(taken(&batch));
                 }

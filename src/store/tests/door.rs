@@ -33,7 +33,7 @@ async fn statements_are_named_or_unnamed_by_one_switch() {
         let store = open(&StoreConfig { prepared_statements: named, ..one_connection(&db.url) });
         db.insert(&[A, A]).await;
         for _ in 0..2 {
-            let batch = store.claim_due(&request(1)).await.expect("it claims");
+            let batch = store.claim_due(&request(1)).await.expect("it claims").rows;
             let retried: Vec<Retried> = batch
                 .iter()
                 .map(|claimed| Retried {
@@ -97,7 +97,7 @@ async fn a_statement_that_takes_too_long_is_given_up_with_its_connection() {
         prepared_statements: false,
         ..one_connection(&db.url)
     });
-    let batch = store.claim_due(&request(1)).await.expect("it claims");
+    let batch = store.claim_due(&request(1)).await.expect("it claims").rows;
     let lease = batch[0].lease().clone();
     db.run(&format!("begin; select from {TABLE} for update")).await;
     let delivered = [Delivered { lease, http_status: 200 }];
@@ -116,7 +116,7 @@ async fn a_cancelled_caller_leaves_no_half_used_connection() {
     let db = Database::new(Schema::Ours).await;
     db.insert(&[A]).await;
     let store = open(&one_connection(&db.url));
-    let batch = store.claim_due(&request(1)).await.expect("it claims");
+    let batch = store.claim_due(&request(1)).await.expect("it claims").rows;
     let delivered = [Delivered { lease: batch[0].lease().clone(), http_status: 200 }];
     db.run(&format!("begin; select from {TABLE} for update")).await;
     let cancelled = tokio::time::timeout(Duration::from_millis(100), store.settle_delivered(&delivered)).await;
@@ -144,7 +144,7 @@ async fn a_statement_that_a_change_of_the_table_made_stale_is_prepared_again() {
     store.claim_due(&request(1)).await.expect("it claims");
     db.insert(&[A]).await;
     db.run(&format!("alter table {TABLE} alter column task_type type varchar(80)")).await;
-    assert_eq!(store.claim_due(&request(1)).await.expect("it claims again").len(), 1);
+    assert_eq!(store.claim_due(&request(1)).await.expect("it claims again").rows.len(), 1);
 }
 
 #[tokio::test]

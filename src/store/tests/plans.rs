@@ -3,6 +3,7 @@
 use tokio_postgres::types::Type;
 
 use super::*;
+use crate::store::Watermark;
 
 /// The plan as it was run in one of the store's own sessions; the work is undone.
 async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
@@ -50,6 +51,31 @@ async fn claim_plan(db: &Database, full: &[&str]) -> String {
     plan(db, &db.store.statements.claim_due, &parameters).await
 }
 
+/// A look around: all in their order from the head, and some destinations by name.
+async fn around_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
+    let (rooms, in_flight) = (vec![0; full.len()], vec![64; full.len()]);
+    let after: Vec<Position> = named.iter().map(|_| Position::HEAD).collect();
+    let times: Vec<DatabaseTime> = after.iter().map(|after| after.at).collect();
+    let ids: Vec<i64> = after.iter().map(|after| after.id).collect();
+    let parameters: [Parameter<'_>; 14] = [
+        &100_i64,
+        &1_000_000_i64,
+        &"t",
+        &60_f64,
+        &full,
+        &rooms,
+        &in_flight,
+        &64,
+        &Position::HEAD.at,
+        &Position::HEAD.id,
+        &400_i64,
+        &named,
+        &times,
+        &ids,
+    ];
+    plan(db, &db.store.statements.claim_around, &parameters).await
+}
+
 const SOON: &str = "now() + interval '1 hour'";
 const LONG_AGO: &str = "now() - interval '2 hours' + n * interval '1 ms'";
 const HORIZON_AHEAD: &str = "now() + interval '1 day'";
@@ -82,6 +108,64 @@ async fn a_claim_from_a_backlog_reads_what_it_takes_whatever_the_statistics_say(
     assert_by_index(&claim_plan(&fresh, &[]).await, "work_idx", 4000);
 }
 
+/// 20,000 rows of full destinations, and behind them some of one that is not.
+async fn fill_with_full(db: &Database) {
+    fill(db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    db.insert(&["https://other.example/x"; 5]).await;
+}
+
+const FULL: [&str; 10] = [
+    "h0.example",
+    "h1.example",
+    "h2.example",
+    "h3.example",
+    "h4.example",
+    "h5.example",
+    "h6.example",
+    "h7.example",
+    "h8.example",
+    "h9.example",
+];
+
+#[tokio::test]
+async fn a_look_around_reads_no_more_than_it_may_whatever_the_statistics_say() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    fill_with_full(&db).await;
+    let fresh = Database::new(Schema::Ours).await;
+    fill_with_full(&fresh).await;
+    for db in [&db, &fresh] {
+        for _ in 0..2 {
+            // 400 rows in their order, all of them passed over, and five by name.
+            let plan = around_plan(db, &FULL, &["other.example", "nobody.example"]).await;
+            assert!(plan.contains(&format!("Index Scan using {TABLE}_destination_idx")), "{plan}");
+            assert_by_index(&plan, "work_idx", 800);
+            assert!(plan.contains("rows=400 loops=1") && plan.contains("rows=6 loops=1"), "{plan}");
+            // As many as a claim takes, by name and in their order.
+            let plan = around_plan(db, &FULL[..5], &FULL[5..]).await;
+            assert_by_index(&plan, "work_idx", 5000);
+            assert!(plan.contains("rows=101 loops=1"), "{plan}");
+            analyze(db).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn destinations_are_listed_by_a_step_for_each_however_many_rows_they_have() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    fill_with_full(&db).await;
+    fill(&db, 20_000, "pending", SOON, HORIZON_AHEAD).await;
+    for _ in 0..2 {
+        let plan = plan(&db, &db.store.statements.list_due, &[&"", &200_i64]).await;
+        assert!(plan.contains("rows=11 loops=1"), "{plan}");
+        assert_by_index(&plan, "destination_idx", 200);
+        analyze(&db).await;
+    }
+}
+
 #[tokio::test]
 async fn a_settle_looks_up_each_row_whatever_the_statistics_say() {
     let db = Database::new(Schema::Ours).await;
@@ -101,14 +185,47 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
     fill(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
     fill(&db, 50_000, "delivered", LONG_AGO, HORIZON_PAST).await;
     for _ in 0..2 {
-        let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64]).await;
+        let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64, &None::<i64>]).await;
         assert_by_index(&expire, "open_rows_idx", 20);
         let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64]).await;
         assert_by_index(&sample, "work_idx", 1100);
-        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64]).await;
+        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64, &None::<i64>]).await;
         assert_by_index(&purge, "retry_until_idx", 20_000);
         analyze(&db).await;
     }
+}
+
+/// While a snapshot is held, what was deleted stays in the index: whoever began anew would read all of it for each batch.
+#[tokio::test]
+async fn a_sweep_does_not_read_again_what_it_has_swept_however_old_a_snapshot_is_held() {
+    let db = Database::new(Schema::Ours).await;
+    let each = "now() - interval '1 day' + n * interval '1 ms'";
+    fill(&db, 6000, "delivered", LONG_AGO, each).await;
+    fill(&db, 6000, "pending", LONG_AGO, each).await;
+    let reader = connect(&db.url).await;
+    let held = format!("begin isolation level repeatable read; select from {TABLE} limit 1");
+    reader.batch_execute(&held).await.expect("it begins");
+    let (mut expired_to, mut purged_to) = (None, None);
+    for _ in 0..5 {
+        let expired = db.store.expire_overdue(1000, expired_to).await.expect("it answers");
+        let purged = db.store.purge_settled(1000, purged_to).await.expect("it answers");
+        assert_eq!((expired.rows, purged.rows), (1000, 1000));
+        (expired_to, purged_to) = (expired.ended_at, purged.ended_at);
+    }
+    let from = |mark: Option<Watermark>| mark.map(Watermark::micros);
+    let statements = &db.store.statements;
+    for (statement, to, index) in [
+        (&statements.expire_overdue, expired_to, "open_rows_idx"),
+        (&statements.purge_settled, purged_to, "retry_until_idx"),
+    ] {
+        let going_on = plan(&db, statement, &[&10_i64, &from(to)]).await;
+        assert_by_index(&going_on, index, 500);
+        let anew = pages(&plan(&db, statement, &[&10_i64, &None::<i64>]).await);
+        assert!(anew > 1000, "only {anew} pages: the test shows nothing");
+    }
+    // What was passed over is found by the pass after.
+    assert_eq!(db.store.purge_settled(1, purged_to).await.expect("it answers").rows, 1);
+    assert_eq!(db.store.purge_settled(10_000, None).await.expect("it answers").rows, 5999);
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
-    assert_eq!(facts(&db).await, [Fact::ParkingMissing, expire]);
+    assert_eq!(facts(&db).await, [Fact::ParkingMissing, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn two_outboxes_in_one_database_have_ledgers_and_indexes_of_their_own() {
     );
     assert!(store.find_missing().await.expect("it answers").is_empty());
     assert!(store.preflight().await.expect("it answers").is_empty());
-    assert!(store.claim_due(&request(1)).await.expect("it claims from its own table").is_empty());
+    assert!(store.claim_due(&request(1)).await.expect("it claims from its own table").rows.is_empty());
 }
 
 #[tokio::test]
@@ -165,6 +165,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "scopes",
         "scope_keys",
         "scope_keys_idx",
+        "destination_idx",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
@@ -179,7 +180,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 
