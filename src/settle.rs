@@ -15,6 +15,11 @@ use crate::verdict::Verdict;
 
 /// Rows per statement; past a few hundred a larger batch saves nothing more.
 const BATCH: usize = 500;
+/// While many rows are under way, a verdict waits so long for those of others, since a batch costs Postgres little more than
+/// a single row; or until there are as many as one in this many of all that are under way. Where few are, nothing waits.
+const GATHER: Duration = Duration::from_millis(10);
+const GATHER_STEP: Duration = Duration::from_millis(1);
+const GATHER_SHARE: usize = 8;
 const BEAT: Duration = Duration::from_secs(2);
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
@@ -25,7 +30,7 @@ pub(crate) struct Judged {
     pub(crate) times: Times,
     pub(crate) verdict: Verdict,
     /// Freed by being dropped.
-    pub(crate) _slot: Slot,
+    pub(crate) slot: Slot,
 }
 
 pub(crate) type Sender = mpsc::UnboundedSender<Judged>;
@@ -45,6 +50,7 @@ pub(crate) async fn run(store: Arc<Store>, mut queue: mpsc::UnboundedReceiver<Ju
             Ok(0) => return,
             Ok(_) => {}
         }
+        gather(&mut gathered, &mut queue).await;
         let mut batches: [Vec<Judged>; 4] = Default::default();
         for judged in gathered.drain(..) {
             batches[Kind::of(&judged.verdict) as usize].push(judged);
@@ -56,6 +62,19 @@ pub(crate) async fn run(store: Arc<Store>, mut queue: mpsc::UnboundedReceiver<Ju
             settle(&store, Kind::Quarantined, quarantined, &health),
             settle(&store, Kind::GivenBack, given_back, &health),
         );
+    }
+}
+
+/// Adds what comes meanwhile, in steps and not at each arrival: under load those would be thousands a second.
+async fn gather(gathered: &mut Vec<Judged>, queue: &mut mpsc::UnboundedReceiver<Judged>) {
+    let Some(first) = gathered.first() else { return };
+    let wanted = (first.slot.in_flight() / GATHER_SHARE).min(BATCH);
+    let until = Instant::now() + GATHER;
+    while gathered.len() + queue.len() < wanted && Instant::now() < until {
+        tokio::time::sleep(GATHER_STEP).await;
+    }
+    if !queue.is_empty() {
+        queue.recv_many(gathered, BATCH - gathered.len().min(BATCH)).await;
     }
 }
 

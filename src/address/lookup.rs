@@ -173,6 +173,11 @@ impl Resolver {
         if let Some(remembered) = self.memory.recall(text, Instant::now()) {
             return Ok(remembered);
         }
+        // Boxed, since every attempt would carry what only a question needs.
+        Box::pin(self.ask_for(text)).await
+    }
+
+    async fn ask_for(&self, text: &str) -> Result<Vec<IpAddr>, LookupError> {
         // A trailing dot makes the name absolute, so that no search domain is ever tried.
         let name = Name::from_ascii(format!("{text}.")).map_err(|_| LookupError::NameNotFound)?;
         let (v4, v6) = tokio::join!(self.family(&name, RecordType::A), self.family(&name, RecordType::AAAA));

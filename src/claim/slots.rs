@@ -138,13 +138,20 @@ impl Slot {
         &self.destination
     }
 
+    /// How many rows of its outbox are under way, this one among them.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.permit.slots.in_flight()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.permit.bytes
     }
 
     /// What this row's attempt has told of its destination, and how long the receiver asked to be left alone.
     pub(crate) fn report(&self, outcome: Outcome, asked: Option<Duration>) {
-        let (now, jitter) = (Instant::now(), crate::secret::random_unit());
+        let now = Instant::now();
+        // Randomness is asked of the system, and nothing but a pause is to be spread.
+        let jitter = if matches!(outcome, Outcome::Failed(_)) { crate::secret::random_unit() } else { 0.0 };
         let turn = self.permit.slots.destinations().report(&self.destination, self.entry, outcome, asked, now, jitter);
         // Rows were sent there, so that it is host and port as an accepted URL writes them.
         let destination = &*self.destination;

@@ -27,6 +27,8 @@ const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 const SKEW_STOPS: f64 = 30.0;
 const SKEW_WARNS: f64 = 5.0;
 const TRIAL_EVERY: Duration = Duration::from_secs(10);
+/// Deliveries that are started before those under way are attended to.
+const TOGETHER: usize = 16;
 const SAMPLE_ROWS: u32 = 10_000;
 
 /// Claims while there is room and work; sleeps only when there is neither.
@@ -83,9 +85,7 @@ pub(super) async fn claim(
                 meter.in_flight(slots.in_flight());
                 let idle = claims.is_empty() && !trial && slots.looked_through();
                 let gather = !claims.is_empty() && slots.looked_through();
-                for claim in claims {
-                    tokio::spawn(deliver(claim, tools.clone()).in_current_span());
-                }
+                tokio::spawn(release(claims, tools.clone()).in_current_span());
                 if idle {
                     let pause = spread(pace.pause(Instant::now(), ear.hears()));
                     tokio::select! {
@@ -106,6 +106,17 @@ pub(super) async fn claim(
                 wait(pause.next(), &phases).await;
             }
         }
+    }
+}
+
+/// Starts the deliveries of a batch, a few at a time: where a receiver is quick, the connections of the first few serve the
+/// next, and the batch needs no connection for each of its rows. Meanwhile the next batch is asked for.
+async fn release(claims: Vec<Claim>, tools: Arc<Tools>) {
+    for (nth, claim) in claims.into_iter().enumerate() {
+        if nth % TOGETHER == 0 {
+            tokio::task::yield_now().await;
+        }
+        tokio::spawn(deliver(claim, tools.clone()).in_current_span());
     }
 }
 

@@ -158,7 +158,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
 
 fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {
     logs::install(log.format, &log.filter).map_err(|_| DaemonError::LogFilter)?;
-    metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })
+    let recorder =
+        metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
+    tokio::spawn(metrics::fold(recorder.clone()));
+    Ok(recorder)
 }
 
 async fn open_admin(

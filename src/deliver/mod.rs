@@ -97,8 +97,8 @@ enum Ending {
 /// What the report of an attempt may name: never more than this.
 #[derive(Default)]
 struct Trail {
-    /// Host and port.
-    destination: Option<String>,
+    /// Host and port of it.
+    destination: Option<Destination>,
     reused: bool,
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     }
     report::attempt(&tools.health.meter, &lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
-    let _ = tools.settle.send(Judged { lease, times, verdict, _slot: slot });
+    let _ = tools.settle.send(Judged { lease, times, verdict, slot });
 }
 
 async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: &Tools, trail: &mut Trail) -> Ending {
@@ -191,9 +191,9 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let snapshot = tools.snapshot.load_full();
     let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
-    trail.destination = Some(destination.origin());
+    let destination = &*trail.destination.insert(destination);
     let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, tools).await?;
-    let pinned = pinned(&destination, &snapshot, deadline, &tools.name_servers).await?;
+    let pinned = pinned(destination, &snapshot, deadline, &tools.name_servers).await?;
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
         .map_err(|error| blame::sign(&error))?;
@@ -217,7 +217,7 @@ async fn pinned(
         Ok(pinned) => return Ok(pinned),
         Err(error) => error,
     };
-    if error.is_silence() && name_servers.explains(&snapshot.resolver, began).await {
+    if error.is_silence() && Box::pin(name_servers.explains(&snapshot.resolver, began)).await {
         return Err(Cause::ResolverDown);
     }
     Err(blame::pin(&error))
@@ -298,7 +298,9 @@ fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> V
             return Verdict::Retry { delay: Duration::ZERO, status: None, cause: Cause::Drained, challenge: None };
         }
     };
-    schedule(class, cause, &facts, &tools.backoff, random_unit())
+    // Randomness is asked of the system; where nothing is put off, nothing is to be spread.
+    let jitter = if class == Class::Delivered { 0.0 } else { random_unit() };
+    schedule(class, cause, &facts, &tools.backoff, jitter)
 }
 
 /// Seconds for the signature's `created`; a clock before 1970 signs nothing that a receiver would take anyway.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Ending, Trail};
+use crate::address::Destination;
 use crate::claim::Lease;
 use crate::telemetry::meter::Meter;
 use crate::verdict::{Attempt, Verdict};
@@ -21,7 +22,8 @@ pub(super) fn attempt(
     let cause = verdict.cause();
     meter.attempt(cause.code(), tried.then_some(took));
     let (row, attempt, code, ms) = (lease.held.id, attempt_count, cause.code(), took.as_millis() as u64);
-    let destination = trail.destination.as_deref();
+    // Spelt only where the line is written.
+    let destination = || trail.destination.as_ref().map(Destination::origin);
     let status = match ending {
         Ending::Attempted(Attempt::Replied(reply)) => Some(reply.status),
         _ => None,
@@ -29,17 +31,34 @@ pub(super) fn attempt(
     let reused = trail.reused;
     match verdict {
         Verdict::Delivered { .. } => {
-            tracing::debug!(row, attempt, destination, code, status, ms, reused, "delivered");
+            tracing::debug!(row, attempt, destination = destination(), code, status, ms, reused, "delivered");
         }
         Verdict::Retry { delay, .. } => {
             let retry_in = delay.as_secs();
-            tracing::info!(row, attempt, destination, code, status, ms, retry_in, "not delivered; will be tried again");
+            tracing::info!(
+                row,
+                attempt,
+                destination = destination(),
+                code,
+                status,
+                ms,
+                retry_in,
+                "not delivered; will be tried again"
+            );
         }
         Verdict::Quarantine { .. } => {
-            tracing::warn!(row, attempt, destination, code, status, ms, "quarantined: it will not be tried again");
+            tracing::warn!(
+                row,
+                attempt,
+                destination = destination(),
+                code,
+                status,
+                ms,
+                "quarantined: it will not be tried again"
+            );
         }
         Verdict::GiveBack { .. } => {
-            tracing::debug!(row, destination, code, ms, "given back unattempted");
+            tracing::debug!(row, destination = destination(), code, ms, "given back unattempted");
         }
     }
 }

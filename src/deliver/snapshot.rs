@@ -254,12 +254,14 @@ pub(crate) fn egress(config: &Config) -> Result<Way, SnapshotError> {
     let tls = crate::post::tls_config(&anchors, egress.system_roots)
         .map_err(|error| setting("egress.trust_anchors", error.to_string()))?;
     let (url_rules, policy) = destinations(config)?;
-    Ok(Way {
-        url_rules,
-        policy,
-        resolver: resolver(config)?,
-        client: Client::new(Arc::new(tls), PoolLimits::default()),
-    })
+    Ok(Way { url_rules, policy, resolver: resolver(config)?, client: Client::new(Arc::new(tls), kept(config)) })
+}
+
+/// As many as there may be attempts at once: when a burst of them to one receiver ends, none of its connections is made
+/// for nothing.
+fn kept(config: &Config) -> PoolLimits {
+    let limits = PoolLimits::default();
+    PoolLimits { max_idle: limits.max_idle.max(config.settings.delivery.slots), ..limits }
 }
 
 pub(crate) fn resolver(config: &Config) -> Result<Resolver, SnapshotError> {

@@ -31,7 +31,7 @@ const BACKLOG: u32 = 1024;
 pub(super) enum Character {
     /// Accepts what is signed right: the real inbox.
     Steady,
-    /// Answers 503 to the first two attempts of each notification.
+    /// Answers 500 to the first two attempts of each notification.
     FailsTwice,
     /// Answers 410 to everything.
     Gone,
@@ -137,7 +137,7 @@ async fn answer(
     let attempts = seen.attempts.entry(key.clone()).or_default();
     *attempts += 1;
     let reply = match character {
-        Character::FailsTwice if *attempts <= 2 => StatusCode::SERVICE_UNAVAILABLE,
+        Character::FailsTwice if *attempts <= 2 => StatusCode::INTERNAL_SERVER_ERROR,
         Character::Gone => StatusCode::GONE,
         _ => StatusCode::OK,
     };

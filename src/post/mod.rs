@@ -89,7 +89,8 @@ impl Client {
                 return Posted { attempt: self.settle(kept, ended, deadline).await, reused: true };
             }
         }
-        let mut connection = match self.open(pinned, identity, deadline).await {
+        // Boxed, since every row would carry what only a new connection needs.
+        let mut connection = match Box::pin(self.open(pinned, identity, deadline)).await {
             Ok(connection) => connection,
             Err(fault) => return Posted { attempt: unsent(fault), reused: false },
         };

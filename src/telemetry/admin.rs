@@ -84,7 +84,6 @@ fn state(state: Result<String, String>) -> Response<Full<Bytes>> {
 }
 
 fn metrics(admin: &Admin) -> Response<Full<Bytes>> {
-    admin.metrics.run_upkeep();
     let mut reply = plain(StatusCode::OK, admin.metrics.render());
     let format = header::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     reply.headers_mut().insert(header::CONTENT_TYPE, format);

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use tracing::Metadata;
-use tracing_subscriber::filter::{EnvFilter, FilterFn, ParseError};
+use tracing_subscriber::filter::{EnvFilter, FilterExt, FilterFn, LevelFilter, ParseError};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
@@ -21,8 +21,11 @@ pub(crate) fn install(format: Option<LogFormat>, filter: &str) -> Result<(), Par
         LogFormat::Text => fmt::layer().with_target(false).with_ansi(std::io::stdout().is_terminal()).boxed(),
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_span_list(false).boxed(),
     };
-    let layer = layer.with_filter(filter).with_filter(FilterFn::new(is_ours));
-    let _ = tracing_subscriber::registry().with(layer).try_init();
+    // One filter that knows its level: of two, each without the other's, a line that neither shows is asked about again for
+    // every row, and every trace of a library too.
+    let level = filter.max_level_hint().unwrap_or(LevelFilter::TRACE);
+    let ours = FilterFn::new(is_ours).with_max_level_hint(level);
+    let _ = tracing_subscriber::registry().with(layer.with_filter(filter.and(ours))).try_init();
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
 }

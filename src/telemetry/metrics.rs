@@ -1,9 +1,10 @@
 //! The metrics: names, units, help and the calls that move those of the whole process. Label values come from closed enums and
 //! the configuration only.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{Counter, Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 pub(super) const ATTEMPTS: &str = "outboxd_attempts_total";
@@ -59,6 +60,8 @@ const CONNECTIONS_CLOSED: &str = "outboxd_receiving_connections_closed_total";
 const INBOX_DAMAGED: &str = "outboxd_inbox_damaged_rows";
 const BUILD_INFO: &str = "outboxd_build_info";
 
+const FOLD_EVERY: Duration = Duration::from_secs(2);
+
 /// Makes the process-wide recorder. Called once, before the first metric moves.
 pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -73,6 +76,15 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     gauge!(RESOLVER_DOWN).set(0.0);
     gauge!(READY).set(0.0);
     Ok(handle)
+}
+
+/// Folds what was recorded into the histograms now and then. Until somebody does, every single value is kept, and where
+/// nobody scrapes, nobody else does.
+pub(crate) async fn fold(handle: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(FOLD_EVERY).await;
+        handle.run_upkeep();
+    }
 }
 
 fn describe() {
@@ -147,22 +159,33 @@ fn describe() {
     describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
 
+/// What every delivery moves is looked up once: finding a metric by its name and labels costs more than to move it.
+macro_rules! kept {
+    ($kind:ident, $metric:expr) => {{
+        static METRIC: LazyLock<$kind> = LazyLock::new(|| $metric);
+        &*METRIC
+    }};
+}
+
 /// How many there are, for all outboxes together.
 pub(crate) fn slots(slots: usize) {
     gauge!(SLOTS).set(slots as f64);
 }
 
 pub(crate) fn connection(reused: bool) {
-    counter!(CONNECTIONS, "kind" => if reused { "reused" } else { "opened" }).increment(1);
+    match reused {
+        true => kept!(Counter, counter!(CONNECTIONS, "kind" => "reused")).increment(1),
+        false => counter!(CONNECTIONS, "kind" => "opened").increment(1),
+    }
 }
 
 /// The sum so far, which the process keeps.
 pub(crate) fn dials(total: u64) {
-    counter!(DIALS).absolute(total);
+    kept!(Counter, counter!(DIALS)).absolute(total);
 }
 
 pub(crate) fn connections_idle(count: usize) {
-    gauge!(CONNECTIONS_IDLE).set(count as f64);
+    kept!(Gauge, gauge!(CONNECTIONS_IDLE)).set(count as f64);
 }
 
 pub(crate) fn destinations_behind(count: usize) {
