@@ -15,26 +15,26 @@ const EVERYONE: &str = "outboxd,bare,graphile-tuned,graphile,sdk,sdk-full-store,
 
 /// In under 45 minutes on a machine with nothing else to do, but for the last two, which nothing is demanded of.
 pub const FULL: &[Step] = &[
-    ("throughput-0ms", &["throughput", "--delay-ms=0", "--processes=1,2", "--window=4", "--contenders", EVERYONE]),
-    ("throughput-50ms", &["throughput", "--delay-ms=50", "--processes=1,2", "--window=4", "--contenders", EVERYONE]),
-    ("latency", &["latency", "--seconds=45"]),
+    ("throughput-0ms", &["throughput", "--delay-ms=0", "--processes=1,2", "--window=3", "--contenders", EVERYONE]),
+    ("throughput-50ms", &["throughput", "--delay-ms=50", "--processes=1,2", "--window=3", "--contenders", EVERYONE]),
+    ("latency", &["latency", "--seconds=40"]),
     ("fairness", &["fairness"]),
     // After its first minute a destination that is down is probed each half minute, however long it is.
     ("herd", &["herd", "--down=120"]),
     ("memory", &["memory"]),
     ("growth", &["growth"]),
-    ("snapshot", &["snapshot"]),
+    ("snapshot", &["snapshot", "--reference=60"]),
     ("replicas", &["replicas"]),
     (
         "throughput-500ms",
-        &["throughput", "--delay-ms=500", "--window=4", "--contenders", "outboxd,bare,graphile-tuned,sdk"],
+        &["throughput", "--delay-ms=500", "--window=3", "--contenders", "outboxd,bare,graphile-tuned,sdk"],
     ),
 ];
 
 /// In under two minutes, for CI.
 pub const QUICK: &[Step] = &[
     ("throughput-0ms", &["throughput", "--delay-ms=0", "--turns=2", "--window=2", "--contenders=outboxd,bare,sdk"]),
-    ("latency", &["latency", "--seconds=8", "--rates=200"]),
+    ("latency", &["latency", "--seconds=6", "--rates=200"]),
 ];
 
 pub fn names() -> Vec<&'static str> {

@@ -117,12 +117,17 @@ impl Contender {
         }
     }
 
-    /// Rows that it delivers before it has found its pace: what the SDK does first, it does slowly.
+    /// Rows that have come, and time that has passed after them, before it has found its pace: what the SDK does first, it does
+    /// slowly.
     pub fn start_up(&self) -> u64 {
         match self {
             Contender::Sdk { processes, tasks, .. } => 2 * (processes * tasks) as u64,
             _ => 1,
         }
+    }
+
+    pub fn warm_up(&self) -> Duration {
+        Duration::from_secs(if matches!(self, Contender::Sdk { .. }) { 4 } else { 1 })
     }
 
     /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.

@@ -14,7 +14,6 @@ use super::outcome::{Demand, Outcome};
 use super::processes::Cpu;
 use super::support::seal::Sealed;
 
-const WARM_UP: Duration = Duration::from_secs(1);
 /// Seconds that starting and reading may take beyond the window.
 const MARGIN: f64 = 0.5;
 /// Of what came, one in so many may be unsettled when a contender is stopped, besides what was under way: settling is work,
@@ -147,7 +146,7 @@ fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
 pub fn wanted(contender: &Contender, delay: Duration, window: f64) -> usize {
     let at_once = contender.at_once() as f64;
     let fastest = contender.fastest().min(at_once / delay.as_secs_f64());
-    ((WARM_UP.as_secs_f64() + window + MARGIN) * fastest + at_once) as usize + contender.start_up() as usize
+    ((contender.warm_up().as_secs_f64() + window + MARGIN) * fastest + at_once) as usize + contender.start_up() as usize
 }
 
 pub async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
@@ -172,7 +171,7 @@ pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, win
     let work = bed.outbox.work().await;
     let mut running = contender.start(bed);
     under_way(bed, &mut running, contender.start_up()).await;
-    tokio::time::sleep(WARM_UP).await;
+    tokio::time::sleep(contender.warm_up()).await;
     let first = Reading::take(bed, &running);
     tokio::time::sleep(Duration::from_secs_f64(window)).await;
     let last = Reading::take(bed, &running);

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -48,6 +49,8 @@ def fork(order: dict[str, Any]) -> int:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # stdout is the parent's; what the SDK prints is a diagnostic.
         os.dup2(2, 1)
+        # The first collection copies every page that is shared with the parent; it comes before the measurement.
+        gc.collect()
         try:
             asyncio.run(work(order))
         finally:
