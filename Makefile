@@ -34,8 +34,9 @@ fuzz:
 	        -dict=tests/fuzz/dictionaries/$$target.dict -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=2048; \
 	done
 
-# What a delivery costs, side by side with others: `make bench SCENARIO="throughput --turns 7"`. Wants the machine to itself.
-SCENARIO ?= throughput
+# What a delivery costs, side by side with others, and the rest that is promised of speed: all of it, or one scenario
+# (`make bench SCENARIO="throughput --turns 7"`), or `SCENARIO=--quick`. Wants the machine to itself.
+SCENARIO ?= all
 
 bench:
 	@sh tests/needs.sh bench

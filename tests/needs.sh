@@ -11,13 +11,21 @@ have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="
 have cc || packages="$packages gcc libc6-dev"
 have setpriv || packages="$packages util-linux"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
-if [ "${1:-}" = test ]; then
+if [ "${1:-}" = bench ]; then
+    have node || packages="$packages nodejs"
+    have npm || packages="$packages npm"
+fi
+if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
     have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null || packages="$packages python3 python3-venv"
+fi
+if [ "${1:-}" = test ]; then
     # Commands of the README's runbooks.
     have openssl || packages="$packages openssl"
     have curl || packages="$packages curl"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
+    # The pooler that lets no notification through.
+    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
@@ -45,13 +53,24 @@ if [ -n "$packages" ]; then
     fi
 fi
 
-if [ "${1:-}" = test ]; then
+if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
     wanted="tests/interop/requirements.txt"
     stamp="target/venv/.installed"
     if ! cmp -s "$wanted" "$stamp"; then
-        echo "installing the SDK that the interop tests talk to: target/venv"
+        echo "installing the SDK that interop tests and benchmarks run: target/venv"
         python3 -m venv target/venv
         target/venv/bin/pip install --quiet --disable-pip-version-check -r "$wanted"
         cp "$wanted" "$stamp"
+    fi
+fi
+
+if [ "${1:-}" = bench ]; then
+    wanted="tests/bench/delivery/peers/package-lock.json"
+    if ! cmp -s "$wanted" target/peers/package-lock.json; then
+        echo "installing graphile-worker for the benchmarks: target/peers"
+        mkdir -p target/peers
+        cp tests/bench/delivery/peers/package.json target/peers/
+        cp "$wanted" target/peers/package-lock.json
+        npm ci --silent --no-audit --no-fund --prefix target/peers || { rm target/peers/package-lock.json; exit 1; }
     fi
 fi

@@ -44,13 +44,18 @@ with wanted(version, kind, relation, name) as (
            (10, 'table', $1 || '_scope_keys', null),
            (10, 'index', $1 || '_scope_keys', $1 || '_scope_keys_idx'),
            (11, 'index', $1, $1 || '_destination_idx'),
-           (12, 'table', $1 || '_parked', null)
+           (12, 'table', $1 || '_parked', null),
+           (13, 'storage parameters', $1, null)
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object
   from wanted
  where case kind
        when 'view' then to_regclass(quote_ident(relation)) is null
+       -- Any values: an operator may know better.
+       when 'storage parameters' then not exists (select from pg_class, unnest(reloptions) as parameter
+                                                   where pg_class.oid = to_regclass(quote_ident(relation))
+                                                     and parameter like 'fillfactor=%')
        when 'table' then to_regclass(quote_ident(relation)) is null
        when 'column' then not exists (select from pg_attribute
                                        where attrelid = to_regclass(quote_ident(relation))

@@ -8,6 +8,7 @@ select c.relkind::text as kind,
        c.relispartition or exists (select from pg_inherits where inhparent = c.oid or inhrelid = c.oid) as inherits,
        exists (select from pg_trigger where tgrelid = c.oid and not tgisinternal) as has_triggers,
        exists (select from pg_rewrite where ev_class = c.oid) as has_rules,
+       exists (select from unnest(c.reloptions) as parameter where parameter like 'fillfactor=%') as has_fillfactor,
        has_table_privilege(c.oid, 'DELETE') as may_delete,
        -- An outbox without the side table has no composed rows to read.
        coalesce(has_table_privilege(to_regclass(quote_ident($1::text || '_composed')), 'SELECT'), true) as may_read_composed,

@@ -86,6 +86,13 @@ pub(super) struct Promise {
     pub(super) bytes: usize,
 }
 
+impl Room {
+    /// How many rows may come.
+    pub(crate) fn rows(&self) -> usize {
+        self.permits.len()
+    }
+}
+
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     destination: Arc<str>,
@@ -293,6 +300,11 @@ impl Slots {
         let mut shares = self.house.shares();
         shares.note_filled(self.own, end == ClaimEnd::Filled);
         self.house.serve(&shares);
+    }
+
+    /// Whether the last look left nothing behind that is due.
+    pub(crate) fn took_all(&self) -> bool {
+        self.looks().outlook() == Outlook::Nothing
     }
 
     /// Rows of this outbox.

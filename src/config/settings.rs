@@ -145,6 +145,8 @@ pub(crate) struct Sweep {
     pub(crate) expire_interval: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) purge_interval: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) snapshot_warning: Duration,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -1,34 +1,34 @@
-//! The loops: claim, sweep, probe and watchdog. Each waits, calls one door, reports, and waits again.
+//! The loops: claim, probe and watchdog. Each waits, calls one door, reports, and waits again.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::hear::Ear;
 use super::outage::{Outage, Pause};
+use super::pace::Pace;
 use super::presence::Presence;
 use super::{notify, refusals};
 use crate::claim::{Claim, Room, Slots};
-use crate::config::Sweep;
 use crate::deliver::{Phase, Phases, Tools, deliver};
 use crate::store::{Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
-const PROBE_EVERY: Duration = Duration::from_secs(2);
+/// While all is well; what fails is found by the claims meanwhile.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// While it is not.
+const PROBE_AGAIN: Duration = Duration::from_secs(2);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
 const SKEW_STOPS: f64 = 30.0;
 const SKEW_WARNS: f64 = 5.0;
 const TRIAL_EVERY: Duration = Duration::from_secs(10);
-/// A connection that lasted this long was good: the next try need not wait longer for it.
-const HEARD_LONG: Duration = Duration::from_secs(10);
 /// Deliveries that are started before those under way are attended to.
 const TOGETHER: usize = 16;
-const SWEEP_ROWS: u32 = 1000;
 const SAMPLE_ROWS: u32 = 10_000;
 
 /// Claims while there is room and work; sleeps only when there is neither.
@@ -37,11 +37,12 @@ pub(super) async fn claim(
     slots: Arc<Slots>,
     tools: Arc<Tools>,
     poll: Duration,
-    wake: Arc<Notify>,
+    ear: Arc<Ear>,
     phases: Phases,
     outage: Arc<Outage>,
 ) {
     let mut pause = Pause::default();
+    let mut pace = Pace::new(poll, Instant::now());
     let mut trials = Trials::default();
     while phases.now() == Phase::Running {
         outage.health.beat(Loop::Claim);
@@ -49,7 +50,7 @@ pub(super) async fn claim(
         if outage.health.has(Condition::Schema) || outage.health.has(Condition::Clock) {
             tokio::select! {
                 () = outage.health.changed() => {}
-                () = wait(PROBE_EVERY, &phases) => {}
+                () = wait(PROBE_AGAIN, &phases) => {}
             }
             continue;
         }
@@ -57,15 +58,19 @@ pub(super) async fn claim(
         if trial && !trials.is_due() {
             tokio::select! {
                 () = outage.health.changed() => {}
-                () = wait(PROBE_EVERY, &phases) => {}
+                () = wait(PROBE_AGAIN, &phases) => {}
             }
             continue;
+        }
+        if let Some(moment) = pace.not_before() {
+            tokio::time::sleep_until(moment).await;
         }
         let room = tokio::select! {
             room = slots.room() => room,
             () = phases.reached(Phase::Draining) => return,
         };
         let Some(room) = room else { continue };
+        let (began, rows) = (Instant::now(), room.rows());
         let claimed = match trial {
             true => trials.claim(&slots, &store, room).await,
             false => slots.claim(&store, room).await.inspect(|_| trials = Trials::default()),
@@ -74,6 +79,7 @@ pub(super) async fn claim(
             Ok(claims) => {
                 pause.reset();
                 outage.ok();
+                pace.looked(began, claims.len(), claims.len() < rows && slots.took_all());
                 let meter = &outage.health.meter;
                 meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
                 meter.in_flight(slots.in_flight());
@@ -81,15 +87,16 @@ pub(super) async fn claim(
                 let gather = !claims.is_empty() && slots.looked_through();
                 tokio::spawn(release(claims, tools.clone()).in_current_span());
                 if idle {
+                    let pause = spread(pace.pause(Instant::now(), ear.hears()));
                     tokio::select! {
-                        () = wait(jittered(poll), &phases) => {}
+                        () = wait(pause, &phases) => {}
                         () = slots.room_made() => {}
-                        () = wake.notified() => {}
+                        () = ear.woken() => pace.woken(Instant::now()),
                     }
                 } else if gather {
                     tokio::select! {
                         () = slots.room_gathered() => {}
-                        () = wake.notified() => {}
+                        () = ear.woken() => pace.woken(Instant::now()),
                     }
                 }
             }
@@ -144,87 +151,19 @@ impl Trials {
     }
 }
 
-/// Keeps an ear open for hosts' wake-ups. Without one nothing is lost but time: the claim loop looks by itself.
-pub(super) async fn hear(store: Arc<Store>, wake: Arc<Notify>) {
-    if !store.hears() {
-        return;
-    }
-    let mut pause = Pause::default();
-    loop {
-        let began = Instant::now();
-        if let Err(error) = store.hear(&wake).await {
-            tracing::debug!(%error, "not hearing wake-ups; looking by the clock meanwhile");
-        }
-        if began.elapsed() > HEARD_LONG {
-            pause.reset();
-        }
-        tokio::time::sleep(pause.next()).await;
-    }
-}
-
 /// Waits, but not past the beginning of the drain.
 async fn wait(time: Duration, phases: &Phases) {
     let _ = tokio::time::timeout(time, phases.reached(Phase::Draining)).await;
 }
 
+/// 90 to 100 %: as `jittered`, but never longer than somebody was told that it takes.
+fn spread(time: Duration) -> Duration {
+    time.mul_f64(0.9 + crate::secret::random_unit() / 10.0)
+}
+
 /// 90 to 110 %, so that replicas that started together do not poll together.
 pub(super) fn jittered(time: Duration) -> Duration {
     time.mul_f64(0.9 + crate::secret::random_unit() / 5.0)
-}
-
-/// Expires and purges, batch after batch while batches come back full.
-pub(super) async fn sweep(store: Arc<Store>, times: Sweep, outage: Arc<Outage>) {
-    let mut purge_at = Instant::now();
-    let mut pause = Pause::default();
-    loop {
-        outage.health.beat(Loop::Sweep);
-        let next = match sweep_once(&store, &mut purge_at, times.purge_interval, &outage.health).await {
-            Ok(()) => {
-                pause.reset();
-                jittered(times.expire_interval)
-            }
-            Err(error) => {
-                outage.failed("sweep", &error);
-                pause.next()
-            }
-        };
-        // In steps, so that a long interval does not look like a stuck loop.
-        let until = Instant::now() + next;
-        while Instant::now() < until {
-            outage.health.beat(Loop::Sweep);
-            tokio::time::sleep_until(until.min(Instant::now() + Duration::from_secs(5))).await;
-        }
-    }
-}
-
-async fn sweep_once(
-    store: &Store,
-    purge_at: &mut Instant,
-    purge_interval: Duration,
-    health: &Health,
-) -> Result<(), StoreError> {
-    if health.has(Condition::Schema) {
-        return Ok(());
-    }
-    loop {
-        let expired = store.expire_overdue(SWEEP_ROWS).await?.len() as u64;
-        health.meter.expired(expired);
-        if expired > 0 {
-            tracing::warn!(rows = expired, "rows reached their retry horizon undelivered and are expired");
-        }
-        if expired < u64::from(SWEEP_ROWS) {
-            break;
-        }
-    }
-    while Instant::now() >= *purge_at {
-        let purged = store.purge_settled(SWEEP_ROWS).await?;
-        health.meter.purged(purged);
-        health.beat(Loop::Sweep);
-        if purged < u64::from(SWEEP_ROWS) {
-            *purge_at = Instant::now() + purge_interval;
-        }
-    }
-    Ok(())
 }
 
 /// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
@@ -241,7 +180,9 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
         outage.health.meter.database_connections(pool.idle, pool.size.saturating_sub(pool.idle));
         outage.health.meter.in_flight(slots.in_flight());
         metrics::slots(slots.limit());
-        tokio::time::sleep(jittered(PROBE_EVERY)).await;
+        let watched = [Condition::Database, Condition::Schema, Condition::Clock];
+        let well = !watched.iter().any(|condition| outage.health.has(*condition));
+        tokio::time::sleep(jittered(if well { PROBE_EVERY } else { PROBE_AGAIN })).await;
     }
 }
 

@@ -2,12 +2,16 @@
 
 mod census;
 mod expiry;
+mod hear;
 mod loops;
 mod outage;
 mod outboxes;
+mod pace;
 mod presence;
 mod receive;
 mod reload;
+mod snapshots;
+mod sweep;
 mod watch;
 
 use std::net::SocketAddr;

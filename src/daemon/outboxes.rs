@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tracing::{Instrument, Span};
 
+use super::hear::Ear;
 use super::outage::Outage;
 use super::presence::{Identity, Presence};
-use super::{DaemonError, census, loops, refusals};
+use super::{DaemonError, census, hear, loops, refusals, snapshots, sweep};
 use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
 use crate::deliver::{Phases, ResolverWatch, Snapshot, Tools};
@@ -142,15 +142,15 @@ impl Outbox {
         let Shared { snapshot, phases, name_servers } = shared;
         let tools =
             Tools::new(config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers.clone(), *number);
-        let wake = Arc::new(Notify::new());
+        let ear = Ear::new(health.meter.clone());
         let settling = settle::run(store.clone(), queue, health.clone());
-        let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), wake.clone());
+        let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), ear.bell());
         let claiming = loops::claim(
             store.clone(),
             slots.clone(),
             Arc::new(tools),
             settings.delivery.poll_interval,
-            wake.clone(),
+            ear.clone(),
             phases.clone(),
             outage.clone(),
         );
@@ -163,10 +163,12 @@ impl Outbox {
             claiming.await;
         };
         let probing = loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone());
-        let sweeping = loops::sweep(store.clone(), settings.sweep.clone(), outage.clone());
-        tokio::spawn(loops::hear(store.clone(), wake).instrument(span.clone()));
+        let sweeping = sweep::sweep(store.clone(), settings.sweep.clone(), outage.clone());
+        tokio::spawn(hear::hear(store.clone(), ear).instrument(span.clone()));
         tokio::spawn(sweeping.instrument(span.clone()));
         tokio::spawn(probing.instrument(span.clone()));
+        let watching = snapshots::run(store.clone(), health.clone(), settings.sweep.snapshot_warning);
+        tokio::spawn(watching.instrument(span.clone()));
         let counting = census::run(store.clone(), snapshot.clone(), health.clone());
         tokio::spawn(counting.instrument(span.clone()));
         Running {

@@ -39,11 +39,14 @@ pub(super) struct Presence {
     /// When to write next. Held while writing, so that nothing is written after the farewell.
     due: Mutex<Instant>,
     gone: AtomicBool,
+    /// Whether the list was there the last time.
+    listed: AtomicBool,
 }
 
 impl Presence {
     pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, identity: Arc<Identity>) -> Presence {
-        Presence { store, snapshot, identity, due: Mutex::new(Instant::now()), gone: AtomicBool::new(false) }
+        let (due, gone, listed) = (Mutex::new(Instant::now()), AtomicBool::new(false), AtomicBool::new(false));
+        Presence { store, snapshot, identity, due, gone, listed }
     }
 
     /// By which the other replicas know this one.
@@ -81,7 +84,12 @@ impl Presence {
             signing_kids: snapshot.provider.kids(),
         };
         // Without the list, on an older schema, there is also nobody who reads it; an outage is told by the loops.
-        if let Err(error) = self.store.record_replica(&replica).await {
+        let written = match self.listed.load(Ordering::Relaxed) {
+            true => self.store.renew_replica(&replica).await.map(|()| true),
+            false => self.store.record_replica(&replica).await,
+        };
+        self.listed.store(written == Ok(true), Ordering::Relaxed);
+        if let Err(error) = written {
             tracing::debug!(%error, "could not say which keys are held here");
         }
     }

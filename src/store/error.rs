@@ -97,6 +97,8 @@ pub(crate) enum Unavailable {
     /// PgBouncer's answer to start-up settings and to statements that another of its connections has prepared.
     #[error("what answers is a pooler that keeps no session: set database.prepared_statements = false")]
     Pooler,
+    #[error("it takes the statement to listen, but lets no notification through, as a pooler without sessions does")]
+    Deaf,
     #[error("the connection was lost")]
     Closed,
     #[error("every connection of our pool is in use")]
@@ -106,6 +108,11 @@ pub(crate) enum Unavailable {
 impl StoreError {
     pub(super) fn new(statement: &'static str, kind: Kind) -> StoreError {
         StoreError { statement, kind }
+    }
+
+    /// Whether what is listened to lets no notification through, rather than being out of reach.
+    pub(crate) fn is_deafness(&self) -> bool {
+        self.kind == Kind::Unavailable(Unavailable::Deaf)
     }
 }
 

@@ -19,7 +19,9 @@ mod replicas;
 mod scopes;
 mod sealed;
 mod settle;
+mod snapshots;
 mod statement;
+mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
+pub(crate) use listen::Heard;
 pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
 pub(crate) use migrate::{Step, printed};
 pub(crate) use parking::{NewParked, ShownDestination, ShownParked};
@@ -49,7 +52,9 @@ pub(crate) use replicas::{NewReplica, Replica};
 pub(crate) use scopes::{ChangedScope, ClientDraft, KeyDraft, Retired, ScopeDraft, StoredKey, StoredScope};
 pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
+pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
+pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
@@ -63,7 +68,7 @@ pub(crate) struct Store {
     door: Door,
     statements: Statements,
     table: TableName,
-    ear: Option<Ear>,
+    ear: Ear,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
 }
@@ -231,19 +236,6 @@ impl Store {
                 attempt_count: read(answer, "attempt_count")?,
                 still_held: read(answer, "still_held")?,
             })
-        })
-        .await
-    }
-
-    /// `sql/outbox/expire_overdue.sql`; as many as `limit`: there is probably more.
-    pub(crate) async fn expire_overdue(&self, limit: u32) -> Result<Vec<Settled>, StoreError> {
-        self.read_all(&self.statements.expire_overdue, &[&i64::from(limit)], read_settled).await
-    }
-
-    /// `sql/outbox/purge_settled.sql`; as many as `limit`: there is probably more.
-    pub(crate) async fn purge_settled(&self, limit: u32) -> Result<u64, StoreError> {
-        self.read_one(&self.statements.purge_settled, &[&i64::from(limit)], |answer| {
-            Ok(read::<i64>(answer, "rows")?.unsigned_abs())
         })
         .await
     }

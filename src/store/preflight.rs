@@ -138,6 +138,11 @@ pub(crate) enum Fact {
     DestinationIndexMissing,
     #[error("no index serves {0}, which will scan the whole table: run `outboxd migrate`")]
     IndexMissing(IndexUse),
+    #[error(
+        "the outbox table's storage is as Postgres makes it, so each delivery writes about twice the WAL that it need: run \
+         `outboxd migrate`"
+    )]
+    StorageUntuned,
     #[error("row security applies to the database user and may hide rows, which then are never delivered")]
     RowSecurity,
     #[error("the outbox table is part of an inheritance tree; only its own rows were looked at")]
@@ -179,6 +184,7 @@ pub(super) struct Inspection {
     inherits: bool,
     has_triggers: bool,
     has_rules: bool,
+    has_fillfactor: bool,
     may_delete: bool,
     may_read_composed: bool,
     may_write_replicas: bool,
@@ -204,6 +210,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         inherits: read(answer, "inherits")?,
         has_triggers: read(answer, "has_triggers")?,
         has_rules: read(answer, "has_rules")?,
+        has_fillfactor: read(answer, "has_fillfactor")?,
         may_delete: read(answer, "may_delete")?,
         may_read_composed: read(answer, "may_read_composed")?,
         may_write_replicas: read(answer, "may_write_replicas")?,
@@ -265,6 +272,10 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if table.inherits {
         facts.push((Warn, Fact::Inheritance));
+    }
+    // Of what is no table, that it is none is enough.
+    if table.kind == "r" && !table.has_fillfactor {
+        facts.push((Warn, Fact::StorageUntuned));
     }
     if table.has_triggers || table.has_rules {
         facts.push((Warn, Fact::TriggersOrRules));

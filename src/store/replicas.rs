@@ -39,10 +39,14 @@ impl Store {
         if self.find_replicas().await? != (true, true) {
             return Ok(false);
         }
+        self.renew_replica(replica).await.map(|()| true)
+    }
+
+    /// The same where the list was found before; it is an error where it is not there any more.
+    pub(crate) async fn renew_replica(&self, replica: &NewReplica<'_>) -> Result<(), StoreError> {
         let NewReplica { replica, host, pid, version, envelope_keys, signing_kids } = replica;
         let parameters: [Parameter<'_>; 6] = [replica, host, pid, version, envelope_keys, signing_kids];
-        self.read_all(&self.statements.record_replica, &parameters, |_| Ok(())).await?;
-        Ok(true)
+        self.read_all(&self.statements.record_replica, &parameters, |_| Ok(())).await.map(drop)
     }
 
     /// `sql/replicas/remove_replica.sql`

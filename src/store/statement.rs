@@ -61,11 +61,14 @@ statements! {
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
-    expire_overdue = "outbox/expire_overdue" (INT8);
-    purge_settled = "outbox/purge_settled" (INT8);
+    expire_overdue = "outbox/expire_overdue" (INT8, INT8);
+    purge_settled = "outbox/purge_settled" (INT8, INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     listen_wake = "outbox/listen_wake" ();
+    beat_ear = "outbox/beat_ear" (TEXT);
+    prove_ear = "outbox/prove_ear" (INT4, TEXT);
+    find_snapshots = "outbox/find_snapshots" ();
     read_sealed = "outbox/read_sealed" (INT8, TEXT);
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
@@ -281,6 +284,6 @@ pub(super) async fn ask_in(
     transaction.query_typed(&statement.sql, &typed(statement, parameters)).await
 }
 
-fn typed<'a>(statement: &Statement, parameters: &[Parameter<'a>]) -> Vec<(Parameter<'a>, Type)> {
+pub(super) fn typed<'a>(statement: &Statement, parameters: &[Parameter<'a>]) -> Vec<(Parameter<'a>, Type)> {
     parameters.iter().copied().zip(statement.types.iter().cloned()).collect()
 }

@@ -15,6 +15,7 @@ mod schema;
 mod scopes;
 mod sealed;
 mod settling;
+mod snapshots;
 mod sweeping;
 mod webhooks;
 

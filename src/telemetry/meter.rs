@@ -8,8 +8,9 @@ use metrics::{Counter, Histogram, Label, SharedString, counter, gauge, histogram
 
 use super::metrics::{
     ATTEMPT_DURATION, ATTEMPTS, BACKLOG, CLAIMED_ROWS, CLAIMS, CLOCK_SKEW, CONNECTION_WAIT, DATABASE_CONNECTIONS,
-    ENVELOPE_CENSUS_AGE, ENVELOPE_ROWS, EXPIRED_ROWS, IN_FLIGHT, LEASES_LOST, OLDEST_DUE, OUTBOX_READY, PURGED_ROWS,
-    SETTLED_ROWS, SETTLES_ABANDONED, STATEMENT_DURATION, STATEMENT_ERRORS, VISIBLE_TO_SETTLED,
+    ENVELOPE_CENSUS_AGE, ENVELOPE_ROWS, EXPIRED_ROWS, HEARING, IN_FLIGHT, LEASES_LOST, OLDEST_DUE, OLDEST_SNAPSHOT,
+    OUTBOX_READY, PURGED_ROWS, SETTLED_ROWS, SETTLES_ABANDONED, STATEMENT_DURATION, STATEMENT_ERRORS,
+    VISIBLE_TO_SETTLED, WAKE_UPS,
 };
 use crate::store::Observation;
 
@@ -86,6 +87,19 @@ impl Meter {
     pub(crate) fn backlog(&self, due: u64, oldest: Duration) {
         gauge!(BACKLOG, self.labels([])).set(due as f64);
         gauge!(OLDEST_DUE, self.labels([])).set(oldest.as_secs_f64());
+    }
+
+    pub(crate) fn hearing(&self, heard: bool) {
+        gauge!(HEARING, self.labels([])).set(if heard { 1.0 } else { 0.0 });
+    }
+
+    pub(crate) fn woken(&self) {
+        counter!(WAKE_UPS, self.labels([])).increment(1);
+    }
+
+    /// Zero where nobody holds one.
+    pub(crate) fn oldest_snapshot(&self, age: Duration) {
+        gauge!(OLDEST_SNAPSHOT, self.labels([])).set(age.as_secs_f64());
     }
 
     pub(crate) fn expired(&self, rows: u64) {

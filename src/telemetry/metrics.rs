@@ -19,6 +19,9 @@ pub(super) const IN_FLIGHT: &str = "outboxd_in_flight_rows";
 const SLOTS: &str = "outboxd_slots";
 pub(super) const BACKLOG: &str = "outboxd_backlog_due_rows";
 pub(super) const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
+pub(super) const HEARING: &str = "outboxd_wakeups_heard";
+pub(super) const WAKE_UPS: &str = "outboxd_wakeups_total";
+pub(super) const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
 pub(super) const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 pub(super) const PURGED_ROWS: &str = "outboxd_purged_rows_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
@@ -102,6 +105,17 @@ fn describe() {
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
     describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
+    describe_gauge!(
+        HEARING,
+        count,
+        "1 while hosts' wake-ups are known to come through; else rows are found by looking."
+    );
+    describe_counter!(WAKE_UPS, count, "Wake-ups heard from hosts.");
+    describe_gauge!(
+        OLDEST_SNAPSHOT,
+        Unit::Seconds,
+        "Age of what keeps dead rows from being removed: a transaction, a prepared one, a standby or a slot."
+    );
     describe_counter!(EXPIRED_ROWS, count, "Rows marked expired past their horizon.");
     describe_counter!(PURGED_ROWS, count, "Finished rows deleted past their horizon.");
     describe_counter!(CONNECTIONS, count, "Connections used by attempts, opened or reused.");

@@ -104,7 +104,8 @@ async fn no_connection_is_held_while_http_is_in_flight() {
     let gate = Gate::closed();
     let held = gate.clone();
     world.receiver.answer(move |_, _| Answer::status(200).when(&held));
-    let daemon = Daemon::start(&world.config().set("egress.attempt_timeout", "20s")).await;
+    let config = world.config().set("egress.attempt_timeout", "20s").set("delivery.per_destination_start", 50);
+    let daemon = Daemon::start(&config).await;
     world.insert("/slow", 50).await;
     world.receiver.wait_for(50).await;
     let idle_in_transaction = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \

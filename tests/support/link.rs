@@ -1,5 +1,6 @@
 //! The way from a daemon to its database as a unix socket that a test can cut and mend, so that one database
-//! can be down while the cluster and the other tests go on. While cut it counts who knocks.
+//! can be down while the cluster and the other tests go on. While cut it counts who knocks. What is frozen lets nothing
+//! through and stays open, as a connection does behind a firewall that forgot it.
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub struct Link {
     directory: TempDir,
     up: watch::Sender<bool>,
     refused: watch::Receiver<usize>,
+    freezes: watch::Sender<()>,
 }
 
 impl Link {
@@ -29,8 +31,9 @@ impl Link {
         let listener = UnixListener::bind(directory.path().join(SOCKET)).expect("a fresh directory takes a socket");
         let (up, is_up) = watch::channel(false);
         let (count, refused) = watch::channel(0);
-        servers().spawn(relay(listener, is_up, count));
-        Link { directory, up, refused }
+        let (freezes, freeze) = watch::channel(());
+        servers().spawn(relay(listener, is_up, count, freeze));
+        Link { directory, up, refused, freezes }
     }
 
     pub fn url(&self, database: &str) -> String {
@@ -46,6 +49,11 @@ impl Link {
         self.up.send_replace(false);
     }
 
+    /// The connections of now stay open and dumb on both sides; new ones are made as before.
+    pub fn freeze(&self) {
+        self.freezes.send_replace(());
+    }
+
     /// Waits until `more` further connections were refused.
     pub async fn refused(&self, more: usize) {
         let mut refused = self.refused.clone();
@@ -55,7 +63,12 @@ impl Link {
     }
 }
 
-async fn relay(listener: UnixListener, mut up: watch::Receiver<bool>, refused: watch::Sender<usize>) {
+async fn relay(
+    listener: UnixListener,
+    mut up: watch::Receiver<bool>,
+    refused: watch::Sender<usize>,
+    mut freeze: watch::Receiver<()>,
+) {
     let server: PathBuf = socket_directory().join(SOCKET);
     loop {
         let accepted = tokio::select! {
@@ -68,12 +81,17 @@ async fn relay(listener: UnixListener, mut up: watch::Receiver<bool>, refused: w
             refused.send_modify(|count| *count += 1);
             continue;
         }
-        let (server, mut up) = (server.clone(), up.clone());
+        freeze.borrow_and_update();
+        let (server, mut up, mut freeze, refused) = (server.clone(), up.clone(), freeze.clone(), refused.clone());
         servers().spawn(async move {
             let Ok(mut far) = UnixStream::connect(server).await else { return };
-            tokio::select! {
-                _ = copy_bidirectional(&mut near, &mut far) => {}
-                _ = up.wait_for(|up| !up) => {}
+            let is_frozen = tokio::select! {
+                _ = copy_bidirectional(&mut near, &mut far) => false,
+                _ = up.wait_for(|up| !up) => false,
+                frozen = freeze.changed() => frozen.is_ok(),
+            };
+            if is_frozen {
+                refused.closed().await;
             }
         });
     }

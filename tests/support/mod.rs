@@ -15,6 +15,7 @@ pub mod listener;
 pub mod metrics;
 pub mod namespace;
 pub mod peer;
+pub mod pooler;
 pub mod receiver;
 pub mod reference;
 pub mod refusal;

@@ -3,6 +3,7 @@
 use tokio_postgres::types::Type;
 
 use super::*;
+use crate::store::Watermark;
 
 /// The plan as it was run in one of the store's own sessions; the work is undone.
 async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
@@ -184,14 +185,47 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
     fill(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
     fill(&db, 50_000, "delivered", LONG_AGO, HORIZON_PAST).await;
     for _ in 0..2 {
-        let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64]).await;
+        let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64, &None::<i64>]).await;
         assert_by_index(&expire, "open_rows_idx", 20);
         let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64]).await;
         assert_by_index(&sample, "work_idx", 1100);
-        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64]).await;
+        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64, &None::<i64>]).await;
         assert_by_index(&purge, "retry_until_idx", 20_000);
         analyze(&db).await;
     }
+}
+
+/// While a snapshot is held, what was deleted stays in the index: whoever began anew would read all of it for each batch.
+#[tokio::test]
+async fn a_sweep_does_not_read_again_what_it_has_swept_however_old_a_snapshot_is_held() {
+    let db = Database::new(Schema::Ours).await;
+    let each = "now() - interval '1 day' + n * interval '1 ms'";
+    fill(&db, 6000, "delivered", LONG_AGO, each).await;
+    fill(&db, 6000, "pending", LONG_AGO, each).await;
+    let reader = connect(&db.url).await;
+    let held = format!("begin isolation level repeatable read; select from {TABLE} limit 1");
+    reader.batch_execute(&held).await.expect("it begins");
+    let (mut expired_to, mut purged_to) = (None, None);
+    for _ in 0..5 {
+        let expired = db.store.expire_overdue(1000, expired_to).await.expect("it answers");
+        let purged = db.store.purge_settled(1000, purged_to).await.expect("it answers");
+        assert_eq!((expired.rows, purged.rows), (1000, 1000));
+        (expired_to, purged_to) = (expired.ended_at, purged.ended_at);
+    }
+    let from = |mark: Option<Watermark>| mark.map(Watermark::micros);
+    let statements = &db.store.statements;
+    for (statement, to, index) in [
+        (&statements.expire_overdue, expired_to, "open_rows_idx"),
+        (&statements.purge_settled, purged_to, "retry_until_idx"),
+    ] {
+        let going_on = plan(&db, statement, &[&10_i64, &from(to)]).await;
+        assert_by_index(&going_on, index, 500);
+        let anew = pages(&plan(&db, statement, &[&10_i64, &None::<i64>]).await);
+        assert!(anew > 1000, "only {anew} pages: the test shows nothing");
+    }
+    // What was passed over is found by the pass after.
+    assert_eq!(db.store.purge_settled(1, purged_to).await.expect("it answers").rows, 1);
+    assert_eq!(db.store.purge_settled(10_000, None).await.expect("it answers").rows, 5999);
 }
 
 #[tokio::test]

@@ -1,52 +1,81 @@
 //! Who delivers: each contender, how it is set up to be at its best, and how it is started. What it does is its own affair.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use super::Bed;
 use super::outbox::Outbox;
-use super::processes::{Cpu, Process, peak_memory};
+use super::peers::{Sdk, graphile};
+use super::processes::{Cpu, Process, is_running, peak_memory};
 use super::support::certs::Authority;
 use super::support::keys::SigningKey;
 
+/// What Debian's package `ca-certificates` installs.
+const DEBIAN_STORE: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Contender {
-    /// `outboxd run`, so many processes, each with so many slots, all of which one destination may take.
+    /// `outboxd run`, so many processes, each with so many slots, all of which one destination may take from the start.
     Outboxd {
         processes: usize,
         slots: usize,
     },
+    /// `outboxd run` with no setting of its own for speed.
+    Defaults,
     Bare {
         connections: usize,
         batch: usize,
+    },
+    Sdk {
+        processes: usize,
+        tasks: usize,
+        full_store: bool,
+    },
+    Graphile {
+        concurrency: usize,
+        tuned: bool,
     },
 }
 
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Contender::Outboxd { processes: 1, slots } => write!(f, "outboxd, {slots} slots"),
+            Contender::Outboxd { processes: 1, slots } => write!(f, "outboxd, {slots} slots, all for one destination"),
             Contender::Outboxd { processes, slots } => write!(f, "outboxd, {processes} processes of {slots} slots"),
+            Contender::Defaults => f.write_str("outboxd, default settings"),
             Contender::Bare { connections, batch } => {
                 write!(f, "bare loop, {connections} connections, batches of {batch}")
+            }
+            Contender::Sdk { processes, tasks, full_store } => {
+                let store = if *full_store { "Debian's trust store" } else { "one CA" };
+                write!(f, "SDK worker, {processes} processes of {tasks} tasks, {store}")
+            }
+            Contender::Graphile { concurrency, tuned } => {
+                let how = if *tuned { "local queue, batched completion" } else { "default" };
+                write!(f, "graphile-worker, {concurrency} jobs at once, {how}")
             }
         }
     }
 }
 
-/// The files that every contender reads: keys, and the one authority that the receiver's certificate is of.
+/// The files that every contender reads: keys, and the authority that the receiver's certificate is of.
 pub struct Keys {
     pub home: TempDir,
     pub signing: SigningKey,
     envelope: PathBuf,
-    pem: PathBuf,
-    ca: PathBuf,
+    pub pem: PathBuf,
+    pub ca: PathBuf,
+    /// That authority among all that Debian trusts.
+    pub full_store: PathBuf,
 }
 
 impl Keys {
@@ -62,86 +91,143 @@ impl Keys {
         let envelope = write("envelope.key", &outbox.key.hex());
         let pem = write("signing.pem", &signing.pem());
         let ca = write("ca.pem", Authority::shared().pem());
-        Keys { home, signing, envelope, pem, ca }
+        let debian = fs::read_to_string(DEBIAN_STORE).expect("tests/needs.sh installs ca-certificates");
+        let full_store = write("store.pem", &(debian + Authority::shared().pem()));
+        Keys { home, signing, envelope, pem, ca, full_store }
     }
 }
 
 /// A contender at work.
-pub struct Running(Vec<Process>);
+pub struct Running {
+    processes: Vec<Process>,
+    /// Of the SDK's process; their ids.
+    forks: Option<(Rc<RefCell<Sdk>>, Vec<i32>)>,
+}
 
 impl Contender {
     /// How many rows it may have under way.
     pub fn at_once(&self) -> usize {
         match *self {
             Contender::Outboxd { processes, slots } => processes * slots,
+            Contender::Defaults => 256,
             Contender::Bare { connections, .. } => connections,
+            Contender::Sdk { processes, tasks, .. } => processes * tasks,
+            // It fetches ahead.
+            Contender::Graphile { concurrency, .. } => 3 * concurrency,
         }
     }
 
-    pub fn start(&self, outbox: &Outbox, keys: &Keys) -> Running {
-        match *self {
+    /// Rows that have come, and time that has passed after them, before it has found its pace: what the SDK does first, it does
+    /// slowly.
+    pub fn start_up(&self) -> u64 {
+        match self {
+            Contender::Sdk { processes, tasks, .. } => 2 * (processes * tasks) as u64,
+            _ => 1,
+        }
+    }
+
+    pub fn warm_up(&self) -> Duration {
+        Duration::from_secs(if matches!(self, Contender::Sdk { .. }) { 4 } else { 1 })
+    }
+
+    /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.
+    pub fn fastest(&self) -> f64 {
+        match self {
+            Contender::Outboxd { .. } | Contender::Defaults | Contender::Bare { .. } => 12_000.0,
+            Contender::Graphile { .. } => 6_000.0,
+            Contender::Sdk { .. } => 600.0,
+        }
+    }
+
+    pub fn start(&self, bed: &mut Bed) -> Running {
+        let processes = match *self {
             Contender::Outboxd { processes, slots } => {
-                let settings = daemon_settings(outbox, keys, slots);
-                let start = |nth| daemon(&settings, &keys.home.path().join(format!("outboxd-{nth}.toml")));
-                Running((0..processes).map(start).collect())
+                let delivery = format!("slots = {slots}\nper_destination = {slots}\nper_destination_start = {slots}\n");
+                (0..processes).map(|nth| daemon(&bed.outbox, &bed.keys, nth, &delivery)).collect()
             }
+            Contender::Defaults => vec![daemon(&bed.outbox, &bed.keys, 0, "")],
             Contender::Bare { connections, batch } => {
+                let keys = &bed.keys;
                 let mut command = Process::ourselves("bare");
-                command.arg("--database").arg(&outbox.url).arg("--envelope-key").arg(&keys.envelope);
+                command.arg("--database").arg(&bed.outbox.url).arg("--envelope-key").arg(&keys.envelope);
                 command.arg("--signing-key").arg(&keys.pem).arg("--ca").arg(&keys.ca);
                 command.args(["--key-id", &keys.signing.kid, "--poll-ms", "500"]);
                 command.args(["--connections", &connections.to_string(), "--batch", &batch.to_string()]);
-                Running(vec![Process::start("bare loop", &command)])
+                vec![Process::start("bare loop", &command)]
             }
-        }
+            Contender::Graphile { concurrency, tuned } => vec![graphile(&bed.outbox, &bed.keys, concurrency, tuned)],
+            Contender::Sdk { processes, tasks, full_store } => {
+                let sdk = bed.sdk();
+                let pids = sdk.borrow_mut().work(&bed.outbox, &bed.keys, processes, tasks, full_store);
+                return Running { processes: Vec::new(), forks: Some((sdk, pids)) };
+            }
+        };
+        Running { processes, forks: None }
     }
 }
 
-/// As an operator would write it who has one large destination: its share of the slots is all of them.
-fn daemon_settings(outbox: &Outbox, keys: &Keys, slots: usize) -> String {
+/// `outboxd run` with these lines in its section `delivery`.
+fn daemon(outbox: &Outbox, keys: &Keys, nth: usize, delivery: &str) -> Process {
     let name = |path: &Path| path.display().to_string();
-    format!(
+    let settings = format!(
         "[database]\nurl = {:?}\n[envelope]\nkey_files = [{:?}]\n\
          [signing]\nkey_file = {:?}\nkey_id = {:?}\n\
-         [egress]\nallow = [\"127.0.0.1/32\"]\ntrust_anchors = [{:?}]\nsystem_roots = false\n\
-         [delivery]\nslots = {slots}\nper_destination = {slots}\n\
+         [egress]\nallow = [\"127.0.0.1/32\"]\ntrust_anchors = [{:?}]\n\
+         [delivery]\n{delivery}\
          [admin]\nlisten = \"127.0.0.1:0\"\n",
         outbox.url,
         name(&keys.envelope),
         name(&keys.pem),
         keys.signing.kid,
         name(&keys.ca),
-    )
-}
-
-fn daemon(settings: &str, file: &Path) -> Process {
-    fs::write(file, settings).expect("our directory is ours");
+    );
+    let file = keys.home.path().join(format!("outboxd-{nth}.toml"));
+    fs::write(&file, settings).expect("our directory is ours");
     let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
     command.args(["run", "--config"]).arg(file);
     Process::start("outboxd", &command)
 }
 
 impl Running {
-    pub fn cpu(&self) -> Cpu {
-        self.0.iter().map(|process| Cpu::of(process.pid())).sum()
+    /// One `outboxd` with these lines in its section `delivery`.
+    pub fn outboxd(bed: &Bed, delivery: &str) -> Running {
+        Running { processes: vec![daemon(&bed.outbox, &bed.keys, 0, delivery)], forks: None }
     }
 
-    /// The largest process's.
-    pub fn peak_memory(&self) -> u64 {
-        self.0.iter().map(|process| peak_memory(process.pid())).max().unwrap_or_default()
+    fn pids(&self) -> impl Iterator<Item = i32> {
+        let forks = self.forks.iter().flat_map(|(_, pids)| pids.iter().copied());
+        self.processes.iter().map(Process::pid).chain(forks)
+    }
+
+    pub fn cpu(&self) -> Cpu {
+        self.pids().map(Cpu::of).sum()
+    }
+
+    /// The largest process's, in MiB.
+    pub fn peak_mib(&self) -> f64 {
+        let most = self.pids().map(peak_memory).max().unwrap_or_default();
+        most as f64 / f64::from(1 << 20)
     }
 
     /// The last of it.
     pub fn said(&self) -> String {
-        self.0.iter().map(Process::said).collect()
+        let forks = self.forks.iter().map(|(sdk, _)| sdk.borrow().said());
+        self.processes.iter().map(Process::said).chain(forks).collect()
     }
 
     pub fn assert_running(&mut self) {
-        self.0.iter_mut().for_each(Process::assert_running);
+        self.processes.iter_mut().for_each(Process::assert_running);
+        if let Some((sdk, pids)) = &self.forks {
+            sdk.borrow_mut().assert_running();
+            assert!(pids.iter().copied().all(is_running), "a worker of the SDK ended\n{}", sdk.borrow().said());
+        }
     }
 
     pub fn stop(self) {
-        self.0.into_iter().for_each(Process::stop);
+        if let Some((sdk, _)) = &self.forks {
+            sdk.borrow_mut().rest();
+        }
+        self.processes.into_iter().for_each(Process::stop);
     }
 }
 
@@ -152,4 +238,9 @@ pub fn concurrency(delay: Duration) -> usize {
         1..100 => 256,
         _ => 1024,
     }
+}
+
+/// The SDK's tasks in each of two processes: more is slower, until they only wait.
+pub fn sdk_tasks(delay: Duration) -> usize {
+    if delay.as_millis() < 100 { 16 } else { 40 }
 }

@@ -6,7 +6,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Sub;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
 
 use outboxd::demo::postgres::{Options, Throwaway};
 use serde_json::json;
@@ -26,10 +27,11 @@ pub const BODY: usize = 1024;
 const SETTINGS: [(&str, &str); 3] = [("max_wal_size", "16GB"), ("checkpoint_timeout", "1h"), ("shared_buffers", "1GB")];
 
 const COPY: &str = "copy adcp_task_webhook_outbox (task_id, account_id, task_type, terminal_status, url, operation_id, \
-                    idempotency_key, encrypted_body, envelope_nonce, retry_horizon_seconds) from stdin (format binary)";
+                    idempotency_key, encrypted_body, envelope_nonce, retry_horizon_seconds, available_at) from stdin (format binary)";
 
 pub struct Outbox {
-    postgres: Throwaway,
+    postgres: Rc<Throwaway>,
+    database: &'static str,
     pub url: String,
     pub client: Client,
     /// On another database.
@@ -57,36 +59,72 @@ impl Outbox {
         let settings = SETTINGS.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
         let options = Options { durable: true, settings, ..Options::default() };
         let postgres = Throwaway::start(&options).unwrap_or_else(|error| panic!("{error}"));
+        Outbox::make(Rc::new(postgres), "measured", EnvelopeKey::new()).await
+    }
+
+    /// Another one, sealed under the same key, in a database of its own of the same server.
+    pub async fn beside(&self) -> Outbox {
+        Outbox::make(Rc::clone(&self.postgres), "beside", self.key.clone()).await
+    }
+
+    async fn make(postgres: Rc<Throwaway>, database: &'static str, key: EnvelopeKey) -> Outbox {
         let watcher = connect(&postgres.url("postgres")).await;
-        watcher.batch_execute("create database measured").await.expect("it is a new cluster");
-        let url = postgres.url("measured");
+        watcher.batch_execute(&format!("create database {database}")).await.expect("it is a new cluster");
+        let url = postgres.url(database);
         let migrated = Command::new(env!("CARGO_BIN_EXE_outboxd"))
             .args(["migrate", "--set", &format!("database.url={url}")])
             .output()
             .expect("the binary runs");
         assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
         let client = connect(&url).await;
-        Outbox { postgres, url, client, watcher, key: EnvelopeKey::new() }
+        Outbox { postgres, database, url, client, watcher, key }
+    }
+
+    /// A connection that is not counted among a contender's.
+    pub async fn connection(&self) -> Client {
+        connect(&self.url).await
+    }
+
+    /// What the server logged so far.
+    pub fn log(&self) -> String {
+        self.postgres.log()
     }
 
     /// These rows and no others, all due, in a table as a vacuum leaves it. The checkpoint comes before the rows: where rows
     /// are delivered soon after they are written, their pages are whole in the log already.
     pub async fn refill(&self, rows: &[Sealed]) {
-        for step in ["truncate adcp_task_webhook_outbox restart identity cascade", "checkpoint"] {
-            self.client.batch_execute(step).await.expect("the table is ours");
-        }
+        self.empty().await;
         self.add(rows).await;
-        self.client.batch_execute("vacuum analyze adcp_task_webhook_outbox").await.expect("the table is ours");
+        self.execute("vacuum analyze adcp_task_webhook_outbox").await;
+    }
+
+    /// No rows.
+    pub async fn empty(&self) {
+        self.execute("truncate adcp_task_webhook_outbox restart identity cascade").await;
+        self.execute("checkpoint").await;
+    }
+
+    pub async fn execute(&self, sql: &str) {
+        self.client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.client.query_one(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
     }
 
     pub async fn add(&self, rows: &[Sealed]) {
+        self.add_due(rows, SystemTime::now()).await;
+    }
+
+    /// Rows that are due from a moment on.
+    pub async fn add_due(&self, rows: &[Sealed], due: SystemTime) {
         const TEXTS: usize = 7;
         let mut types = vec![Type::TEXT; TEXTS];
-        types.extend([Type::BYTEA, Type::BYTEA, Type::INT4]);
+        types.extend([Type::BYTEA, Type::BYTEA, Type::INT4, Type::TIMESTAMPTZ]);
         let sink = self.client.copy_in(COPY).await.expect("the table is there");
         let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
         for Sealed { draft, encrypted_body, envelope_nonce } in rows {
-            let row: [&(dyn ToSql + Sync); 10] = [
+            let row: [&(dyn ToSql + Sync); 11] = [
                 &draft.task_id,
                 &draft.account_id,
                 &draft.task_type,
@@ -97,6 +135,7 @@ impl Outbox {
                 encrypted_body,
                 envelope_nonce,
                 &86_400i32,
+                &due,
             ];
             writer.as_mut().write(&row).await.expect("the cluster takes rows");
         }
@@ -104,27 +143,55 @@ impl Outbox {
     }
 
     pub fn seal(&self, urls: impl Iterator<Item = String>) -> Vec<Sealed> {
-        urls.map(|url| draft(url).seal(&self.key)).collect()
+        urls.map(|url| draft(url, BODY).seal(&self.key)).collect()
     }
 
     pub async fn delivered(&self) -> u64 {
         let sql = "select count(*) from adcp_task_webhook_outbox where state = 'delivered'";
-        self.client.query_one(sql, &[]).await.expect("the table is there").get::<_, i64>(0).cast_unsigned()
+        self.number(sql).await.cast_unsigned()
+    }
+
+    /// A row whose body has so many bytes.
+    pub fn seal_large(&self, url: String, bytes: usize) -> Sealed {
+        draft(url, bytes).seal(&self.key)
+    }
+
+    /// The same rows as jobs of graphile-worker, and no others.
+    pub async fn refill_jobs(&self, rows: &[Sealed]) {
+        const AT_ONCE: usize = 5000;
+        const ADD: &str = "select count(*) from graphile_worker.add_jobs(array(
+            select ('post', json_build_object('url', url, 'body', body), null, null, null, null, null, null)
+                       ::graphile_worker.job_spec
+              from unnest($1::text[], $2::text[]) as given(url, body)))";
+        self.execute("truncate graphile_worker._private_jobs").await;
+        self.execute("checkpoint").await;
+        for rows in rows.chunks(AT_ONCE) {
+            let urls: Vec<&str> = rows.iter().map(|row| row.draft.url.as_str()).collect();
+            let bodies: Vec<String> =
+                rows.iter().map(|row| String::from_utf8(row.draft.body()).expect("JSON is UTF-8")).collect();
+            self.client.query_one(ADD, &[&urls, &bodies]).await.expect("graphile-worker takes jobs");
+        }
+        self.execute("vacuum analyze graphile_worker._private_jobs").await;
+    }
+
+    /// Jobs that are done no longer exist.
+    pub async fn jobs_left(&self) -> u64 {
+        self.number("select count(*) from graphile_worker._private_jobs").await.cast_unsigned()
     }
 
     /// Exact only while nobody else is connected: a backend reports what it did once a second, and when it ends.
     pub async fn work(&self) -> Work {
-        const OTHERS: &str = "select count(*) from pg_stat_activity where datname = 'measured' and \
+        const OTHERS: &str = "select count(*) from pg_stat_activity where datname = $1 and \
                               backend_type = 'client backend' and application_name <> 'measuring'";
         eventually("the contender's connections end", async || {
-            let others: i64 = self.watcher.query_one(OTHERS, &[]).await.expect("it answers").get(0);
+            let others: i64 = self.watcher.query_one(OTHERS, &[&self.database]).await.expect("it answers").get(0);
             if others == 0 { Ok(()) } else { Err(format!("{others} are left")) }
         })
         .await;
         // What our own connection did to make the rows is reported by now, or it is not, but the same in every turn.
         let sql = "select xact_commit, (pg_current_wal_insert_lsn() - '0/0')::bigint from pg_stat_database \
-                   where datname = 'measured'";
-        let row = self.watcher.query_one(sql, &[]).await.expect("it answers");
+                   where datname = $1";
+        let row = self.watcher.query_one(sql, &[&self.database]).await.expect("it answers");
         Work { commits: row.get(0), wal_bytes: row.get(1) }
     }
 
@@ -139,14 +206,16 @@ async fn connect(url: &str) -> Client {
     config.application_name("measuring");
     let (client, connection) = config.connect(NoTls).await.expect("the cluster answers");
     tokio::spawn(connection);
+    // Where statements are logged, ours are not meant.
+    client.batch_execute("set log_min_duration_statement = -1").await.expect("we are the superuser");
     client
 }
 
-/// A row whose body has [`BODY`] bytes.
-fn draft(url: String) -> Draft {
+/// A row whose body has so many bytes.
+fn draft(url: String, bytes: usize) -> Draft {
     let mut draft = Draft::to(url);
     draft.result = json!({"media_buy_id": "mb_1", "note": ""});
-    let padding = BODY.saturating_sub(draft.body().len());
+    let padding = bytes.saturating_sub(draft.body().len());
     draft.result["note"] = "x".repeat(padding).into();
     draft
 }

@@ -145,7 +145,13 @@ pub fn peak_memory(pid: i32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().map_or(0, |kilobytes| kilobytes << 10)
 }
 
+/// Neither gone nor a zombie.
+pub fn is_running(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state != 'Z')
+}
+
 struct Stat {
+    state: char,
     parent: i32,
     /// In ticks, of its own and of its children that have ended.
     own: u64,
@@ -158,7 +164,8 @@ fn stat(pid: i32) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let (own, ended) = (number(14)? + number(15)?, number(16)? + number(17)?);
-    Some(Stat { parent: fields.get(1)?.parse().ok()?, own, ended })
+    let state = fields.first()?.chars().next()?;
+    Some(Stat { state, parent: fields.get(1)?.parse().ok()?, own, ended })
 }
 
 /// USER_HZ is 100 on every architecture that we build for.

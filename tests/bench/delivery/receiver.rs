@@ -1,5 +1,6 @@
-//! The receiver that every contender posts to, in a process of its own: hyper over TLS, one thread. It notes when each row
-//! came and keeps a few requests whole, so that their signatures can be checked; it judges nothing itself.
+//! The receiver that every contender posts to, in a process of its own: hyper over TLS, one thread. Each of its ports is a
+//! destination, with its own way to answer. It notes when each row came and keeps a few requests whole, so that their
+//! signatures can be checked; it judges nothing itself.
 //!
 //! It is told what to do line by line on its standard input, and answers each line with one.
 
@@ -17,7 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +31,10 @@ use super::support::verify::assert_signed;
 
 /// Every so many requests one is kept whole.
 const SAMPLE_EVERY: u64 = 1000;
+
+/// Ports that answer from the start; one more, [`DOWN`], refuses connections until it is opened.
+pub const PORTS: usize = 53;
+pub const DOWN: usize = PORTS;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -46,8 +51,15 @@ enum Order {
         rows: usize,
         delay: Duration,
     },
+    /// This port answers after a delay of its own, or never.
+    Behave {
+        port: usize,
+        delay: Option<Duration>,
+    },
+    Open,
     Count,
     Report,
+    Times,
 }
 
 /// What came since the last reset.
@@ -60,7 +72,9 @@ pub struct Report {
     /// Requests without a signature, or for no row of ours.
     pub strange: u64,
     pub connections: u64,
+    /// Of all ports together, and of each.
     pub peak_in_flight: u64,
+    pub peaks: Vec<u64>,
     samples: Vec<Sample>,
 }
 
@@ -72,13 +86,26 @@ struct Sample {
     body: Vec<u8>,
 }
 
-#[derive(Default)]
+/// What all ports have in common.
 struct Ledger {
-    delay: Cell<Duration>,
+    ports: Vec<Port>,
     /// Microseconds since 1970; 0 for what has not come.
     times: RefCell<Vec<u64>>,
     report: RefCell<Report>,
     in_flight: Cell<u64>,
+}
+
+struct Port {
+    /// None: it never answers.
+    delay: Cell<Option<Duration>>,
+    in_flight: Cell<u64>,
+    peak: Cell<u64>,
+}
+
+/// A request until it is answered or its sender is gone.
+struct Held {
+    ledger: Rc<Ledger>,
+    port: usize,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -91,19 +118,40 @@ async fn serve(arguments: Arguments) {
     let text = |path: &str| std::fs::read_to_string(path).expect("the file is there");
     let leaf = Leaf::from_pem(&text(&arguments.certificate), &text(&arguments.key));
     let acceptor = TlsAcceptor::from(leaf.server_config());
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
-    let ledger = Rc::new(Ledger::default());
-    println!("{}", listener.local_addr().expect("it is bound"));
-    spawn_local(accept(listener, acceptor, Rc::clone(&ledger)));
+    let ports = (0..=PORTS)
+        .map(|_| Port { delay: Cell::new(Some(Duration::ZERO)), in_flight: Cell::new(0), peak: Cell::new(0) })
+        .collect();
+    let (times, report) = (RefCell::default(), RefCell::default());
+    let ledger = Rc::new(Ledger { ports, times, report, in_flight: Cell::new(0) });
+    let mut sockets: Vec<TcpSocket> = (0..=PORTS).map(|_| bound()).collect();
+    let names: Vec<_> = sockets.iter().map(|socket| socket.local_addr().expect("it is bound")).collect();
+    println!("{}", serde_json::to_string(&names).expect("addresses are strings"));
+    let listen = |socket: TcpSocket, port| {
+        let listener = socket.listen(1024).expect("loopback is there");
+        spawn_local(accept(listener, acceptor.clone(), Rc::clone(&ledger), port));
+    };
+    let mut down = sockets.pop();
+    sockets.into_iter().enumerate().for_each(|(port, socket)| listen(socket, port));
     let (sender, mut orders) = mpsc::unbounded_channel();
     // It ends with the input; the channel with it.
     std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     while let Some(line) = orders.recv().await {
-        println!("{}", ledger.obey(serde_json::from_str(&line).expect("orders are JSON")));
+        let order = serde_json::from_str(&line).expect("orders are JSON");
+        if matches!(order, Order::Open) {
+            down.take().into_iter().for_each(|socket| listen(socket, DOWN));
+        }
+        println!("{}", ledger.obey(order));
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, ledger: Rc<Ledger>) {
+/// Its port is ours, and refuses connections until somebody listens.
+fn bound() -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("descriptors are left");
+    socket.bind("127.0.0.1:0".parse().expect("it is an address")).expect("loopback is there");
+    socket
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, ledger: Rc<Ledger>, port: usize) {
     loop {
         let (stream, _) = listener.accept().await.expect("descriptors are left");
         let (acceptor, ledger) = (acceptor.clone(), Rc::clone(&ledger));
@@ -112,26 +160,51 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, ledger: Rc<Ledger>
             // A client that is killed in the middle of it is nothing to us.
             let Ok(stream) = acceptor.accept(stream).await else { return };
             ledger.report.borrow_mut().connections += 1;
-            let service = service_fn(|request| answer(Rc::clone(&ledger), request));
+            let service = service_fn(|request| answer(Rc::clone(&ledger), port, request));
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn answer(ledger: Rc<Ledger>, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, hyper::Error> {
+async fn answer(
+    ledger: Rc<Ledger>,
+    port: usize,
+    request: Request<Incoming>,
+) -> Result<Response<Empty<Bytes>>, hyper::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
+    let held = ledger.hold(port);
     ledger.note(head.method.as_str(), head.uri.path(), &head.headers, &body);
-    ledger.in_flight.set(ledger.in_flight.get() + 1);
-    let delay = ledger.delay.get();
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+    drop(body);
+    match ledger.ports[port].delay.get() {
+        Some(Duration::ZERO) => {}
+        Some(delay) => tokio::time::sleep(delay).await,
+        None => std::future::pending().await,
     }
-    ledger.in_flight.set(ledger.in_flight.get() - 1);
+    drop(held);
     Ok(Response::new(Empty::new()))
 }
 
+impl Drop for Held {
+    fn drop(&mut self) {
+        for count in [&self.ledger.in_flight, &self.ledger.ports[self.port].in_flight] {
+            count.set(count.get() - 1);
+        }
+    }
+}
+
 impl Ledger {
+    fn hold(self: &Rc<Ledger>, port: usize) -> Held {
+        let of = &self.ports[port];
+        for count in [&self.in_flight, &of.in_flight] {
+            count.set(count.get() + 1);
+        }
+        of.peak.set(of.peak.get().max(of.in_flight.get()));
+        let mut report = self.report.borrow_mut();
+        report.peak_in_flight = report.peak_in_flight.max(self.in_flight.get());
+        Held { ledger: Rc::clone(self), port }
+    }
+
     fn note(&self, method: &str, target: &str, headers: &HeaderMap, body: &Bytes) {
         let (mut report, mut times) = (self.report.borrow_mut(), self.times.borrow_mut());
         let row = target.strip_prefix("/rows/").and_then(|row| row.parse::<usize>().ok());
@@ -146,7 +219,6 @@ impl Ledger {
             }
             _ => report.strange += 1,
         }
-        report.peak_in_flight = report.peak_in_flight.max(self.in_flight.get() + 1);
         if report.rows % SAMPLE_EVERY == 1 {
             let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
             let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
@@ -157,13 +229,25 @@ impl Ledger {
     fn obey(&self, order: Order) -> String {
         let answer = match order {
             Order::Reset { rows, delay } => {
-                self.delay.set(delay);
+                for port in &self.ports {
+                    port.delay.set(Some(delay));
+                    port.peak.set(0);
+                }
                 *self.times.borrow_mut() = vec![0; rows];
                 *self.report.borrow_mut() = Report::default();
                 serde_json::to_string(&())
             }
+            Order::Behave { port, delay } => {
+                self.ports[port].delay.set(delay);
+                serde_json::to_string(&())
+            }
+            Order::Open => serde_json::to_string(&()),
             Order::Count => serde_json::to_string(&self.report.borrow().rows),
-            Order::Report => serde_json::to_string(&*self.report.borrow()),
+            Order::Report => {
+                self.report.borrow_mut().peaks = self.ports.iter().map(|port| port.peak.get()).collect();
+                serde_json::to_string(&*self.report.borrow())
+            }
+            Order::Times => serde_json::to_string(&*self.times.borrow()),
         };
         answer.expect("numbers and strings are JSON")
     }
@@ -194,7 +278,7 @@ pub struct Receiver {
     pub process: Process,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    authority: String,
+    authorities: Vec<String>,
 }
 
 impl Receiver {
@@ -206,17 +290,36 @@ impl Receiver {
         let mut command = Process::ourselves("receiver");
         command.arg("--certificate").arg(certificate).arg("--key").arg(key);
         let (process, orders, answers) = Process::talking("receiver", &command);
-        let mut receiver = Receiver { process, orders, answers, authority: String::new() };
-        receiver.authority = receiver.line();
+        let mut receiver = Receiver { process, orders, answers, authorities: Vec::new() };
+        receiver.authorities = serde_json::from_str(&receiver.line()).expect("it says where it listens");
         receiver
     }
 
     pub fn url(&self, row: usize) -> String {
-        format!("https://{}/rows/{row}", self.authority)
+        self.url_at(0, row)
+    }
+
+    pub fn url_at(&self, port: usize, row: usize) -> String {
+        format!("https://{}/rows/{row}", self.authorities[port])
     }
 
     pub fn reset(&mut self, rows: usize, delay: Duration) {
         self.ask(&Order::Reset { rows, delay })
+    }
+
+    /// This port answers after so long, or never; until the next reset.
+    pub fn behave(&mut self, port: usize, delay: Option<Duration>) {
+        self.ask(&Order::Behave { port, delay })
+    }
+
+    /// The port that was down is so no longer.
+    pub fn open(&mut self) {
+        self.ask(&Order::Open)
+    }
+
+    /// When each row came first, in microseconds since 1970; 0 for what has not come.
+    pub fn times(&mut self) -> Vec<u64> {
+        self.ask(&Order::Times)
     }
 
     /// Distinct rows that came.

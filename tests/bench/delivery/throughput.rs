@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Bed;
-use super::contenders::{Contender, Running, concurrency};
+use super::contenders::{Contender, Running, concurrency, sdk_tasks};
 use super::figures::{Spread, table};
+use super::outcome::{Demand, Outcome};
 use super::processes::Cpu;
 use super::support::seal::Sealed;
 
-const WARM_UP: Duration = Duration::from_secs(1);
-/// Rows for so many a second are there in every turn, so that each contender finds the same.
-const FASTEST: f64 = 12_000.0;
 /// Seconds that starting and reading may take beyond the window.
 const MARGIN: f64 = 0.5;
 /// Of what came, one in so many may be unsettled when a contender is stopped, besides what was under way: settling is work,
@@ -40,10 +38,26 @@ pub struct Arguments {
     /// outboxd in so many processes; several with commas.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
     processes: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Kind::Outboxd, Kind::Bare])]
+    contenders: Vec<Kind>,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Kind {
+    Outboxd,
+    /// outboxd with its default settings.
+    Defaults,
+    Bare,
+    Sdk,
+    /// The SDK with all the authorities that Debian trusts.
+    SdkFullStore,
+    Graphile,
+    /// With its local queue and batched completion.
+    GraphileTuned,
 }
 
 #[derive(Serialize, Deserialize)]
-pub struct Throughput {
+struct Throughput {
     delay_ms: u64,
     lines: Vec<Line>,
 }
@@ -56,16 +70,16 @@ struct Line {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Turn {
+pub struct Turn {
     /// Deliveries in the window, and a second.
     deliveries: u64,
-    rate: f64,
+    pub rate: f64,
     /// CPU milliseconds for one delivery.
-    own_ms: f64,
-    postgres_ms: f64,
-    receiver_ms: f64,
+    pub own_ms: f64,
+    pub postgres_ms: f64,
+    pub receiver_ms: f64,
     /// Cores that were busy with none of these three.
-    elsewhere: f64,
+    pub elsewhere: f64,
     /// For one delivery.
     commits: f64,
     wal_bytes: f64,
@@ -73,14 +87,14 @@ struct Turn {
     connections: u64,
 }
 
-pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Throughput> {
-    let mut all = Vec::new();
-    let count = ((WARM_UP.as_secs_f64() + arguments.window + MARGIN) * FASTEST) as usize;
-    let rows = bed.outbox.seal((0..count).map(|row| bed.receiver.url(row)));
+pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
     for delay_ms in &arguments.delay_ms {
         let delay = Duration::from_millis(*delay_ms);
         let mut lines: Vec<Line> =
             line_up(arguments, delay).into_iter().map(|contender| Line { contender, turns: Vec::new() }).collect();
+        let count = lines.iter().map(|line| wanted(&line.contender, delay, arguments.window)).max().unwrap_or_default();
+        let rows = bed.outbox.seal((0..count).map(|row| bed.receiver.url(row)));
         for nth in 0..arguments.turns {
             // Whoever goes first does so once.
             let count = lines.len();
@@ -100,37 +114,79 @@ pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Throughput> {
             }
         }
         let throughput = Throughput { delay_ms: *delay_ms, lines };
-        println!("\n{}", throughput.table());
-        all.push(throughput);
+        outcomes.push(Outcome {
+            name: format!("throughput-{delay_ms}ms"),
+            text: throughput.table(),
+            demands: throughput.demands(),
+            figures: serde_json::to_value(&throughput).expect("figures are JSON"),
+        });
     }
-    all
+    outcomes
 }
 
 fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
     let slots = arguments.slots.unwrap_or(2 * concurrency(delay));
-    let ours = arguments.processes.iter().map(|processes| Contender::Outboxd { processes: *processes, slots });
-    ours.chain([Contender::Bare { connections: concurrency(delay), batch: 100 }]).collect()
+    let sdk = |full_store| Contender::Sdk { processes: 2, tasks: sdk_tasks(delay), full_store };
+    let graphile = |tuned| Contender::Graphile { concurrency: concurrency(delay), tuned };
+    let of_kind = |kind: &Kind| match kind {
+        Kind::Outboxd => {
+            arguments.processes.iter().map(|processes| Contender::Outboxd { processes: *processes, slots }).collect()
+        }
+        Kind::Defaults => vec![Contender::Defaults],
+        Kind::Bare => vec![Contender::Bare { connections: concurrency(delay), batch: 100 }],
+        Kind::Sdk => vec![sdk(false)],
+        Kind::SdkFullStore => vec![sdk(true)],
+        Kind::Graphile => vec![graphile(false)],
+        Kind::GraphileTuned => vec![graphile(true)],
+    };
+    arguments.contenders.iter().flat_map(of_kind).collect()
 }
 
-async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
-    bed.outbox.refill(rows).await;
+/// Rows that a contender does not get to the end of in one turn.
+pub fn wanted(contender: &Contender, delay: Duration, window: f64) -> usize {
+    let at_once = contender.at_once() as f64;
+    let fastest = contender.fastest().min(at_once / delay.as_secs_f64());
+    ((contender.warm_up().as_secs_f64() + window + MARGIN) * fastest + at_once) as usize + contender.start_up() as usize
+}
+
+pub async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
+    let rows = &rows[..wanted(contender, delay, window).min(rows.len())];
+    if matches!(contender, Contender::Graphile { .. }) {
+        bed.with_jobs();
+        bed.outbox.refill_jobs(rows).await;
+    } else {
+        bed.outbox.refill(rows).await;
+    }
+    measured(bed, contender, delay, window, rows).await
+}
+
+/// One turn on rows that are there.
+pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
+    let is_jobs = matches!(contender, Contender::Graphile { .. });
+    if matches!(contender, Contender::Sdk { .. }) {
+        bed.sdk();
+    }
+    let before = if is_jobs { 0 } else { bed.outbox.delivered().await };
     bed.receiver.reset(rows.len(), delay);
     let work = bed.outbox.work().await;
-    let mut running = contender.start(&bed.outbox, &bed.keys);
-    under_way(bed, &mut running).await;
-    tokio::time::sleep(WARM_UP).await;
+    let mut running = contender.start(bed);
+    under_way(bed, &mut running, contender.start_up()).await;
+    tokio::time::sleep(contender.warm_up()).await;
     let first = Reading::take(bed, &running);
     tokio::time::sleep(Duration::from_secs_f64(window)).await;
     let last = Reading::take(bed, &running);
     running.assert_running();
-    assert!(last.count < rows.len() as u64, "{contender} is faster than {FASTEST} rows a second, and ran out of them");
+    assert!(last.count < rows.len() as u64, "{contender} ran out of {} rows", rows.len());
     assert!(last.count > first.count, "{contender} delivered {} rows and then none\n{}", first.count, running.said());
-    let peak = running.peak_memory();
+    let peak_mib = running.peak_mib();
     running.stop();
     let work = bed.outbox.work().await - work;
     let report = bed.receiver.report();
     report.assert_sound(&bed.keys.signing);
-    let delivered = bed.outbox.delivered().await;
+    let delivered = match is_jobs {
+        true => rows.len() as u64 - bed.outbox.jobs_left().await,
+        false => bed.outbox.delivered().await - before,
+    };
     let unsettled = report.rows.checked_sub(delivered).expect("what is called delivered has come");
     let allowed = contender.at_once() as u64 + report.rows / UNSETTLED;
     assert!(unsettled <= allowed, "{contender} left {unsettled} of {} rows", report.rows);
@@ -148,25 +204,25 @@ async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64
         elsewhere: ((last.all - first.all) - own - postgres - receiver).seconds() / seconds,
         commits: work.commits as f64 / report.rows as f64,
         wal_bytes: work.wal_bytes as f64 / report.rows as f64,
-        peak_mib: peak as f64 / f64::from(1 << 20),
+        peak_mib,
         connections: report.connections,
     }
 }
 
-/// Until the first rows have come.
-async fn under_way(bed: &mut Bed, running: &mut Running) {
+/// Until so many rows have come.
+pub async fn under_way(bed: &mut Bed, running: &mut Running, rows: u64) {
     let began = Instant::now();
-    while bed.receiver.count() == 0 {
+    while bed.receiver.count() < rows {
         running.assert_running();
-        assert!(began.elapsed() < PATIENCE, "nothing is delivered");
+        assert!(began.elapsed() < PATIENCE, "not even {rows} rows are delivered\n{}", running.said());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 /// All that is counted, at one moment.
-struct Reading {
-    at: Instant,
-    count: u64,
+pub struct Reading {
+    pub at: Instant,
+    pub count: u64,
     own: Cpu,
     postgres: Cpu,
     receiver: Cpu,
@@ -174,7 +230,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(bed: &mut Bed, running: &Running) -> Reading {
+    pub fn take(bed: &mut Bed, running: &Running) -> Reading {
         Reading {
             at: Instant::now(),
             count: bed.receiver.count(),
@@ -197,6 +253,50 @@ impl Throughput {
     fn ratio(&self, line: &Line, other: &Line) -> Spread {
         let pairs = line.turns.iter().zip(&other.turns);
         Spread::of(&pairs.map(|(turn, other)| turn.rate / other.rate).collect::<Vec<_>>())
+    }
+
+    fn line(&self, wanted: impl Fn(&Contender) -> bool) -> Option<&Line> {
+        self.lines.iter().find(|line| wanted(&line.contender))
+    }
+
+    /// What is promised of one process; nothing where the receiver is slow.
+    fn demands(&self) -> Vec<Demand> {
+        let ours = self.line(|contender| matches!(contender, Contender::Outboxd { processes: 1, .. }));
+        let Some(ours) = ours.filter(|_| self.delay_ms <= 50) else { return Vec::new() };
+        let bare = self.line(|contender| matches!(contender, Contender::Bare { .. }));
+        let sdk = self.line(|contender| matches!(contender, Contender::Sdk { full_store: false, .. }));
+        let full_store = self.line(|contender| matches!(contender, Contender::Sdk { full_store: true, .. }));
+        let tuned = self.line(|contender| matches!(contender, Contender::Graphile { tuned: true, .. }));
+        let mut demands = Vec::new();
+        let at = format!("receiver at {} ms", self.delay_ms);
+        let rates = [
+            (sdk, 30.0, "30 times the SDK worker at its best"),
+            (full_store, 40.0, "40 times the SDK worker with Debian's trust store"),
+            (tuned, 2.0, "2 times graphile-worker tuned"),
+            (bare, 0.85, "0.85 of the bare loop"),
+        ];
+        for (other, least, of) in rates {
+            let Some(other) = other else { continue };
+            let what = format!("{at}: at least {of}");
+            demands.push(Demand::at_least(&what, least, self.ratio(ours, other).median, "times"));
+        }
+        let median = |line: &Line, figure: fn(&Turn) -> f64| line.spread(figure).median;
+        if let Some(sdk) = sdk {
+            let times = median(sdk, |turn| turn.own_ms) / median(ours, |turn| turn.own_ms);
+            demands.push(Demand::at_least(
+                &format!("{at}: CPU at most 1/60 of the SDK worker's"),
+                60.0,
+                times,
+                "times less",
+            ));
+            let share = median(ours, |turn| turn.wal_bytes) / median(sdk, |turn| turn.wal_bytes);
+            demands.push(Demand::at_most(&format!("{at}: WAL at most the SDK worker's"), 1.0, share, "of it"));
+        }
+        let commits = median(ours, |turn| turn.commits);
+        demands.push(Demand::at_most(&format!("{at}: at most 0.05 commits for a delivery"), 0.05, commits, ""));
+        let memory = median(ours, |turn| turn.peak_mib);
+        demands.push(Demand::at_most(&format!("{at}: memory at most 64 MiB"), 64.0, memory, "MiB"));
+        demands
     }
 
     fn table(&self) -> String {
