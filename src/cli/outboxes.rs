@@ -10,7 +10,7 @@ use crate::store::{Store, TableName};
 
 #[derive(clap::Args)]
 pub(super) struct OutboxArgs {
-    /// Of several [[outboxes]], only the one with this name.
+    /// Of several `[[outboxes]]`, only the one with this name.
     #[arg(long = "outbox", value_name = "NAME", global = true)]
     name: Option<String>,
 }

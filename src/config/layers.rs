@@ -64,6 +64,7 @@ pub(crate) fn load(sources: &Sources) -> Result<(Settings, EnvironmentSecrets), 
         let (key, value) = set
             .split_once('=')
             .ok_or_else(|| ConfigError::Flag(format!("--set {set}: write it as --set section.key=value")))?;
+        refuse_mixed(value).map_err(|problem| ConfigError::Flag(format!("--set {key}: {problem}")))?;
         figment = merge_dict(figment, nested(key, ".", value));
     }
     refuse_password_in(&figment)?;
@@ -113,6 +114,7 @@ fn split_environment(
                 let Ok(value) = std::str::from_utf8(value.expose()) else {
                     return Err(ConfigError::Environment(format!("{name} is not UTF-8")));
                 };
+                refuse_mixed(value).map_err(|problem| ConfigError::Environment(format!("{name}: {problem}")))?;
                 merge_into(&mut dict, nested(&key, "__", value));
                 continue;
             }
@@ -138,6 +140,15 @@ fn outbox_slot<'a>(
     }
     let outbox = secrets.outboxes.entry(outbox.to_owned()).or_default();
     Ok(if key == "url" { &mut outbox.url } else { &mut outbox.password })
+}
+
+/// What reads a quoted value takes the place of a character for that of a byte: what stands before its first backslash would
+/// come out cut short, or not at all, where it is not ASCII.
+fn refuse_mixed(value: &str) -> Result<(), &'static str> {
+    match value.contains('"') && value.contains('\\') && !value.is_ascii() {
+        true => Err("a quoted value with a backslash must be ASCII; write other characters as \\uXXXX"),
+        false => Ok(()),
+    }
 }
 
 /// `a<separator>b` and a value as nested dictionaries. A value that reads as TOML (a number, a list) is one;

@@ -1,4 +1,4 @@
-//! Which outboxes are served, and where each is: the one of [database] and [outbox], or those of [[outboxes]]. Connects to
+//! Which outboxes are served, and where each is: the one of `[database]` and `[outbox]`, or those of `[[outboxes]]`. Connects to
 //! none of them.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 32;
 /// One in flight and one to begin with.
 const LEAST_SLOTS: usize = 2;
 
-/// An outbox among several, as a file spells it. What is not set is as [database] and [outbox] have it.
+/// An outbox among several, as a file spells it. What is not set is as `[database]` and `[outbox]` have it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListedOutbox {
@@ -157,7 +157,7 @@ impl Config {
         Ok(OutboxConfig { name: Some(one.name.as_str().into()), weight: one.weight, store })
     }
 
-    /// The one database of [database], for whoever works with no list of outboxes.
+    /// The one database of `[database]`, for whoever works with no list of outboxes.
     pub(crate) fn store(&self) -> Result<StoreConfig, ConfigError> {
         if !self.settings.outboxes.is_empty() {
             return refuse(

@@ -48,6 +48,19 @@ fn lists_come_through_the_environment_and_flags() {
 }
 
 #[test]
+fn a_quoted_value_with_a_backslash_is_taken_whole_or_refused_by_its_name() {
+    let table = |value: &str| load("", &[("OUTBOXD_OUTBOX__TABLE", value)], &[]);
+    let error = table(r#""\u00e9é\n""#).unwrap_err();
+    assert!(error.contains("OUTBOXD_OUTBOX__TABLE") && error.contains("must be ASCII"), "{error}");
+    let error = load("", &[], &[r#"log.filter=["Н\\"#]).unwrap_err();
+    assert!(error.contains("--set log.filter") && error.contains("must be ASCII"), "{error}");
+    let filter = |value: &str| load("", &[], &[&format!("log.filter={value}")]).unwrap().settings.log.filter;
+    assert_eq!(filter(r#""\u00e9""#), "é");
+    assert_eq!(filter(r#""é""#), "é");
+    assert_eq!(filter(r"é\"), r"é\");
+}
+
+#[test]
 fn the_sealing_listener_is_a_socket_file_or_a_loopback_address_with_a_token() {
     let listen = |file: &str| load(file, &[], &[]).unwrap().settings.sealing.listen;
     assert_eq!(listen(""), None);

@@ -27,7 +27,7 @@ pub const FULL: &[Step] = &[
     ("replicas", &["replicas"]),
     (
         "throughput-500ms",
-        &["throughput", "--delay-ms=500", "--window=3", "--contenders", "outboxd,bare,graphile-tuned,sdk"],
+        &["throughput", "--delay-ms=500", "--window=5", "--contenders", "outboxd,bare,graphile-tuned,sdk"],
     ),
 ];
 

@@ -240,7 +240,13 @@ pub fn concurrency(delay: Duration) -> usize {
     }
 }
 
-/// The SDK's tasks in each of two processes: more is slower, until they only wait.
-pub fn sdk_tasks(delay: Duration) -> usize {
-    if delay.as_millis() < 100 { 16 } else { 40 }
+/// The bare loop claims ahead of its connections. Where waiting is all, it has as many of them as outboxd has slots.
+pub fn bare_connections(delay: Duration) -> usize {
+    if delay.as_millis() < 100 { concurrency(delay) } else { 2 * concurrency(delay) }
+}
+
+/// The SDK's tasks in each of two processes: more is slower, until they only wait. Where they read Debian's store for every
+/// attempt they never only wait, and more of them run into their own deadline.
+pub fn sdk_tasks(delay: Duration, full_store: bool) -> usize {
+    if full_store || delay.as_millis() < 100 { 16 } else { 40 }
 }

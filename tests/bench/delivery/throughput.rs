@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Bed;
-use super::contenders::{Contender, Running, concurrency, sdk_tasks};
+use super::contenders::{Contender, Running, bare_connections, concurrency, sdk_tasks};
 use super::figures::{Spread, table};
 use super::outcome::{Demand, Outcome};
 use super::processes::Cpu;
@@ -126,14 +126,14 @@ pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Outcome> {
 
 fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
     let slots = arguments.slots.unwrap_or(2 * concurrency(delay));
-    let sdk = |full_store| Contender::Sdk { processes: 2, tasks: sdk_tasks(delay), full_store };
+    let sdk = |full_store| Contender::Sdk { processes: 2, tasks: sdk_tasks(delay, full_store), full_store };
     let graphile = |tuned| Contender::Graphile { concurrency: concurrency(delay), tuned };
     let of_kind = |kind: &Kind| match kind {
         Kind::Outboxd => {
             arguments.processes.iter().map(|processes| Contender::Outboxd { processes: *processes, slots }).collect()
         }
         Kind::Defaults => vec![Contender::Defaults],
-        Kind::Bare => vec![Contender::Bare { connections: concurrency(delay), batch: 100 }],
+        Kind::Bare => vec![Contender::Bare { connections: bare_connections(delay), batch: 100 }],
         Kind::Sdk => vec![sdk(false)],
         Kind::SdkFullStore => vec![sdk(true)],
         Kind::Graphile => vec![graphile(false)],
@@ -146,7 +146,8 @@ fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
 pub fn wanted(contender: &Contender, delay: Duration, window: f64) -> usize {
     let at_once = contender.at_once() as f64;
     let fastest = contender.fastest().min(at_once / delay.as_secs_f64());
-    ((contender.warm_up().as_secs_f64() + window + MARGIN) * fastest + at_once) as usize + contender.start_up() as usize
+    ((warm_up(contender, delay).as_secs_f64() + window + MARGIN) * fastest + at_once) as usize
+        + contender.start_up() as usize
 }
 
 pub async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
@@ -171,7 +172,7 @@ pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, win
     let work = bed.outbox.work().await;
     let mut running = contender.start(bed);
     under_way(bed, &mut running, contender.start_up()).await;
-    tokio::time::sleep(contender.warm_up()).await;
+    tokio::time::sleep(warm_up(contender, delay)).await;
     let first = Reading::take(bed, &running);
     tokio::time::sleep(Duration::from_secs_f64(window)).await;
     let last = Reading::take(bed, &running);
@@ -207,6 +208,11 @@ pub async fn measured(bed: &mut Bed, contender: &Contender, delay: Duration, win
         peak_mib,
         connections: report.connections,
     }
+}
+
+/// Rows that are all answered after half a second go out in waves, which need some rounds to spread.
+fn warm_up(contender: &Contender, delay: Duration) -> Duration {
+    contender.warm_up() + if delay < Duration::from_millis(100) { Duration::ZERO } else { 8 * delay }
 }
 
 /// Until so many rows have come.
