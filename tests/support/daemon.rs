@@ -139,6 +139,11 @@ impl Daemon {
         self.figure("VmHWM:")
     }
 
+    /// Bytes of files in its memory: of its own code, and of libraries.
+    pub fn mapped(&self) -> u64 {
+        self.figure("RssFile:")
+    }
+
     fn figure(&self, of: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix(of)).expect("Linux tells it");
