@@ -20,6 +20,9 @@ use crate::telemetry::metrics;
 const GATHER: Duration = Duration::from_millis(10);
 /// How long one wait may last before the loop shows that it lives.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The most sealed bytes of one claim, but for a single row, however many may be held in all: what an answer brings lies in
+/// memory twice until it is read. Batches of bodies up to 80 KiB stay whole.
+const CLAIM_BYTES: usize = 16 << 20;
 
 /// The slots as one outbox has them.
 pub(crate) struct Slots {
@@ -362,7 +365,7 @@ impl Slots {
         let _ = timeout(GATHER, self.wait_for(wanted)).await;
         let (slots, bytes) = {
             let mut shares = self.house.shares();
-            let (slots, bytes) = (shares.slots_for(self.own).min(batch), shares.bytes_for(self.own));
+            let (slots, bytes) = (shares.slots_for(self.own).min(batch), shares.bytes_for(self.own).min(CLAIM_BYTES));
             if slots == 0 || bytes == 0 {
                 return None;
             }

@@ -129,28 +129,56 @@ pub(crate) enum ReadComposed {
     NoRoom,
 }
 
-pub(super) fn read_found(answers: &[Answer], token: &LeaseToken) -> Result<Found, Kind> {
-    let looking = answers.first().map(|answer| seconds(answer, "seconds_looking")).transpose()?;
-    Ok(Found { rows: read_batch(answers, token)?, looking })
+/// A claimed row and its place among the others, whose order an answer need not keep.
+pub(super) struct Placed {
+    position: i64,
+    claimed: Claimed,
 }
 
-/// One row of the answer tells of the look itself, and has no id.
-pub(super) fn read_around(mut answers: Vec<Answer>, token: &LeaseToken) -> Result<(Vec<Claimed>, Seen), Kind> {
-    let of_the_look = answers.iter().position(|answer| answer.try_get::<_, i64>("id").is_err());
-    let seen = of_the_look.map(|at| read_seen(&answers.swap_remove(at)));
-    let seen = seen.ok_or(Kind::Unreadable { column: "looked_at" })??;
-    Ok((read_batch(&answers, token)?, seen))
+pub(super) fn read_placed(answer: &Answer, token: &LeaseToken) -> Result<Placed, Kind> {
+    let lease = Lease { id: read(answer, "id")?, token: token.clone() };
+    Ok(Placed { position: read(answer, "position")?, claimed: read_claimed(answer, lease)? })
 }
 
-/// In the order of the rows' times.
-fn read_batch(answers: &[Answer], token: &LeaseToken) -> Result<Vec<Claimed>, Kind> {
-    let mut placed = Vec::with_capacity(answers.len());
-    for answer in answers {
-        let lease = Lease { id: read(answer, "id")?, token: token.clone() };
-        placed.push((read::<i64>(answer, "position")?, read_claimed(answer, lease)?));
+/// Each row tells how long the whole look took.
+pub(super) fn read_head(answer: &Answer, token: &LeaseToken) -> Result<(Duration, Placed), Kind> {
+    Ok((seconds(answer, "seconds_looking")?, read_placed(answer, token)?))
+}
+
+pub(super) fn found(answers: Vec<Result<(Duration, Placed), Kind>>) -> Result<Found, Kind> {
+    let answers = answers.into_iter().collect::<Result<Vec<_>, Kind>>()?;
+    let looking = answers.first().map(|(looking, _)| *looking);
+    Ok(Found { rows: in_order(answers.into_iter().map(|(_, placed)| placed).collect()), looking })
+}
+
+/// A row of the answer: one tells of the look itself, and has no id.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum OfLook {
+    Row(Placed),
+    Seen(Seen),
+}
+
+pub(super) fn read_around(answer: &Answer, token: &LeaseToken) -> Result<OfLook, Kind> {
+    match answer.try_get::<_, i64>("id") {
+        Ok(_) => read_placed(answer, token).map(OfLook::Row),
+        Err(_) => read_seen(answer).map(OfLook::Seen),
     }
-    placed.sort_unstable_by_key(|(position, _)| *position);
-    Ok(placed.into_iter().map(|(_, claimed)| claimed).collect())
+}
+
+pub(super) fn around(answers: Vec<Result<OfLook, Kind>>) -> Result<(Vec<Claimed>, Seen), Kind> {
+    let (mut placed, mut seen) = (Vec::with_capacity(answers.len()), None);
+    for answer in answers {
+        match answer? {
+            OfLook::Row(row) => placed.push(row),
+            OfLook::Seen(of_the_look) => seen = Some(of_the_look),
+        }
+    }
+    Ok((in_order(placed), seen.ok_or(Kind::Unreadable { column: "looked_at" })?))
+}
+
+fn in_order(mut placed: Vec<Placed>) -> Vec<Claimed> {
+    placed.sort_unstable_by_key(|placed| placed.position);
+    placed.into_iter().map(|placed| placed.claimed).collect()
 }
 
 /// Errs only for the columns that the statement itself computes.

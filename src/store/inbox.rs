@@ -93,7 +93,7 @@ impl Store {
             [notification_id, event_id, site_id, terminal_status, payload_sha256, payload, &new.max_attempts];
         let accept = &self.statements.accept_notification;
         for _ in 0..ROUNDS {
-            if !self.door.ask(accept, &parameters).await?.is_empty() {
+            if !self.door.ask(accept, &parameters, |_| ()).await?.is_empty() {
                 return Ok(Accepted::Fresh);
             }
             if let Some(found) = self.compare_notification(new).await? {

@@ -139,8 +139,8 @@ impl Store {
             &rooms,
             &capped(request.default_room),
         ];
-        let answers = self.door.ask(statement, &parameters).await?;
-        claim::read_found(&answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+        let answers = self.door.ask(statement, &parameters, |answer| claim::read_head(answer, &request.token)).await?;
+        claim::found(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
     /// `sql/outbox/claim_around.sql`
@@ -170,8 +170,9 @@ impl Store {
             &times,
             &ids,
         ];
-        let answers = self.door.ask(statement, &parameters).await?;
-        claim::read_around(answers, &request.token).map_err(|kind| StoreError::new(statement.label, kind))
+        let read = |answer: &Answer| claim::read_around(answer, &request.token);
+        let answers = self.door.ask(statement, &parameters, read).await?;
+        claim::around(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
     /// `sql/outbox/list_due.sql`: in the order of their names; fewer than `most`: those were the last.
@@ -310,9 +311,8 @@ impl Store {
         parameters: &[Parameter<'_>],
         read_row: impl Fn(&Answer) -> Result<T, Kind>,
     ) -> Result<Vec<T>, StoreError> {
-        let answers = self.door.ask(statement, parameters).await?;
-        let rows: Result<Vec<T>, Kind> = answers.iter().map(read_row).collect();
-        rows.map_err(|kind| StoreError::new(statement.label, kind))
+        let rows = self.door.ask(statement, parameters, read_row).await?;
+        rows.into_iter().collect::<Result<Vec<T>, Kind>>().map_err(|kind| StoreError::new(statement.label, kind))
     }
 
     /// For the statements that aggregate, and so always answer with one row.

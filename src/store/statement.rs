@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Object, Pool, Transaction};
+use futures_util::TryStreamExt;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Error, Row, RowStream};
 
 use super::error::{Kind, StoreError};
 use super::table::TableName;
@@ -185,12 +186,14 @@ impl Drop for Held {
 }
 
 impl Door {
-    /// Runs one statement on a connection of its own and gives the connection back.
-    pub(super) async fn ask(
+    /// Runs one statement on a connection of its own and gives the connection back. Each row is read when it comes: a large
+    /// one would otherwise lie in memory twice until the last has come.
+    pub(super) async fn ask<T>(
         &self,
         statement: &Statement,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
+        read: impl Fn(&Row) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         let begun = Instant::now();
         let deadline = begun + self.timeout;
         let object = match timeout_at(deadline, self.pool.get()).await {
@@ -200,7 +203,7 @@ impl Door {
         };
         let waited = begun.elapsed();
         let answer = match object {
-            Ok(object) => self.ask_on(object, statement, parameters, deadline).await,
+            Ok(object) => self.ask_on(object, statement, parameters, read, deadline).await,
             Err(kind) => Err(kind),
         };
         (self.observer)(&Observation {
@@ -212,13 +215,14 @@ impl Door {
         answer.map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    async fn ask_on(
+    async fn ask_on<T>(
         &self,
         object: Object,
         statement: &Statement,
         parameters: &[Parameter<'_>],
+        read: impl Fn(&Row) -> T,
         deadline: Instant,
-    ) -> Result<Vec<Row>, Kind> {
+    ) -> Result<Vec<T>, Kind> {
         let begun = Instant::now();
         let held = Held(Some(object));
         let Some(client) = &held.0 else {
@@ -226,14 +230,15 @@ impl Door {
         };
         let answer = timeout_at(deadline, async {
             if !self.named {
-                return unnamed(client, statement, parameters).await;
+                let rows = client.query_typed_raw(&statement.sql, typed(statement, parameters)).await?;
+                return collect(rows, read).await;
             }
-            match named(client, statement, parameters).await {
+            match named(client, statement, parameters, &read).await {
                 // The table was altered since the statement was prepared, or a pooler moved us to another
                 // server connection. The statement was refused before it did anything: once more, afresh.
                 Err(error) if is_stale(&error) => {
                     client.statement_cache.remove(&statement.sql, &statement.types);
-                    named(client, statement, parameters).await
+                    named(client, statement, parameters, &read).await
                 }
                 answer => answer,
             }
@@ -266,13 +271,18 @@ fn is_stale(error: &Error) -> bool {
         .is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED || *code == SqlState::INVALID_SQL_STATEMENT_NAME)
 }
 
-async fn named(client: &Object, statement: &Statement, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+async fn named<T>(
+    client: &Object,
+    statement: &Statement,
+    parameters: &[Parameter<'_>],
+    read: impl Fn(&Row) -> T,
+) -> Result<Vec<T>, Error> {
     let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
-    client.query(&prepared, parameters).await
+    collect(client.query_raw(&prepared, parameters.iter().copied()).await?, read).await
 }
 
-async fn unnamed(client: &Object, statement: &Statement, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
-    client.query_typed(&statement.sql, &typed(statement, parameters)).await
+async fn collect<T>(rows: RowStream, read: impl Fn(&Row) -> T) -> Result<Vec<T>, Error> {
+    rows.map_ok(|row| read(&row)).try_collect().await
 }
 
 /// The same inside a migration's transaction, where nothing is worth keeping prepared.

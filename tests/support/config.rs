@@ -40,6 +40,11 @@ impl Config {
         self
     }
 
+    pub fn sets(&self, key: &str) -> bool {
+        key.split_once('.')
+            .is_some_and(|(section, name)| self.sections.get(section).is_some_and(|section| section.contains_key(name)))
+    }
+
     pub fn extra(mut self, text: &str) -> Config {
         self.extra.push_str(text);
         self

@@ -76,6 +76,7 @@ impl Daemon {
     fn begin(mut command: Command, config: &Config, file: &Path, arguments: &[&str]) -> Daemon {
         command.args(arguments).arg("--config").arg(file);
         command.env_remove("OUTBOXD_DATABASE__URL").env("NO_COLOR", "1");
+        command.envs(slots_of_the_run(config));
         command.envs(config.environment.iter().map(|(name, value)| (name, value)));
         let mut child = runtime::spawn(&command).expect("the binary and setpriv are there");
         let output = Arc::new(Output { lines: Mutex::default(), count: watch::Sender::new(0) });
@@ -136,6 +137,11 @@ impl Daemon {
     /// The most that it ever held.
     pub fn peak(&self) -> u64 {
         self.figure("VmHWM:")
+    }
+
+    /// Bytes of files in its memory: of its own code, and of libraries.
+    pub fn mapped(&self) -> u64 {
+        self.figure("RssFile:")
     }
 
     fn figure(&self, of: &str) -> u64 {
@@ -226,6 +232,17 @@ impl Daemon {
         assert_eq!(status, 200, "{body}");
         Metrics::parse(&body)
     }
+}
+
+/// `TEST_SLOTS=1 cargo test`, or 512: every daemon whose test leaves that open gets so many slots, and may give all of them
+/// to one destination.
+fn slots_of_the_run(config: &Config) -> Vec<(String, String)> {
+    let Ok(slots) = std::env::var("TEST_SLOTS") else { return Vec::new() };
+    let open = ["slots", "per_destination", "per_destination_start"].into_iter().filter(|name| {
+        // One that the test sets is part of what it tests, and so are the others then.
+        !config.sets("delivery.slots") && !config.sets(&format!("delivery.{name}"))
+    });
+    open.map(|name| (format!("OUTBOXD_DELIVERY__{}", name.to_uppercase()), slots.clone())).collect()
 }
 
 impl Drop for Daemon {
