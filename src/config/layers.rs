@@ -16,6 +16,10 @@ use crate::secret::Secret;
 
 pub(crate) const DEFAULTS: &str = include_str!("../../config/default.toml");
 const PREFIX: &str = "OUTBOXD_";
+/// Brackets that a value outside a file may open, and names that a key may have. The reader of such values descends into
+/// them on the stack, without a bound of its own.
+const MOST_BRACKETS: usize = 128;
+const MOST_NAMES: usize = 8;
 
 /// Where configuration comes from, gathered once by the command line so that nothing below reads the environment.
 #[derive(Debug, Clone, Default)]
@@ -64,8 +68,10 @@ pub(crate) fn load(sources: &Sources) -> Result<(Settings, EnvironmentSecrets), 
         let (key, value) = set
             .split_once('=')
             .ok_or_else(|| ConfigError::Flag(format!("--set {set}: write it as --set section.key=value")))?;
-        refuse_mixed(value).map_err(|problem| ConfigError::Flag(format!("--set {key}: {problem}")))?;
-        figment = merge_dict(figment, nested(key, ".", value));
+        let read = nested(key, ".", value).map_err(|problem| {
+            ConfigError::Flag(format!("--set {}: {problem}", key.chars().take(60).collect::<String>()))
+        })?;
+        figment = merge_dict(figment, read);
     }
     refuse_password_in(&figment)?;
     let settings = figment.extract::<Settings>().map_err(|error| describe(&error, sources.file.as_deref()))?;
@@ -114,8 +120,10 @@ fn split_environment(
                 let Ok(value) = std::str::from_utf8(value.expose()) else {
                     return Err(ConfigError::Environment(format!("{name} is not UTF-8")));
                 };
-                refuse_mixed(value).map_err(|problem| ConfigError::Environment(format!("{name}: {problem}")))?;
-                merge_into(&mut dict, nested(&key, "__", value));
+                let read = nested(&key, "__", value).map_err(|problem| {
+                    ConfigError::Environment(format!("{}: {problem}", name.chars().take(60).collect::<String>()))
+                })?;
+                merge_into(&mut dict, read);
                 continue;
             }
         };
@@ -142,6 +150,13 @@ fn outbox_slot<'a>(
     Ok(if key == "url" { &mut outbox.url } else { &mut outbox.password })
 }
 
+fn refuse_unreadable(value: &str) -> Result<(), &'static str> {
+    if value.matches(['[', '{']).count() > MOST_BRACKETS {
+        return Err("a value may open at most 128 brackets; longer lists belong into the file");
+    }
+    refuse_mixed(value)
+}
+
 /// What reads a quoted value takes the place of a character for that of a byte: what stands before its first backslash would
 /// come out cut short, or not at all, where it is not ASCII.
 fn refuse_mixed(value: &str) -> Result<(), &'static str> {
@@ -153,7 +168,11 @@ fn refuse_mixed(value: &str) -> Result<(), &'static str> {
 
 /// `a<separator>b` and a value as nested dictionaries. A value that reads as TOML (a number, a list) is one;
 /// anything else is text.
-fn nested(key: &str, separator: &str, value: &str) -> Dict {
+fn nested(key: &str, separator: &str, value: &str) -> Result<Dict, &'static str> {
+    refuse_unreadable(value)?;
+    if key.split(separator).count() > MOST_NAMES {
+        return Err("a setting is named by its section and its key");
+    }
     let value: Value = value.parse().unwrap_or_else(|never: std::convert::Infallible| match never {});
     let (mut dict, mut value) = (Dict::new(), value);
     let mut parts: Vec<&str> = key.split(separator).collect();
@@ -162,7 +181,7 @@ fn nested(key: &str, separator: &str, value: &str) -> Dict {
         value = Value::from(Dict::from([(part.to_owned(), value)]));
     }
     dict.insert(first.to_owned(), value);
-    dict
+    Ok(dict)
 }
 
 fn merge_into(into: &mut Dict, from: Dict) {

@@ -61,6 +61,29 @@ fn a_quoted_value_with_a_backslash_is_taken_whole_or_refused_by_its_name() {
 }
 
 #[test]
+fn what_is_nested_without_an_end_is_refused_by_its_name_before_it_is_read() {
+    let (lists, tables, names) = ("[".repeat(20_000), "{a=".repeat(20_000), "a.".repeat(20_000));
+    for value in [&lists, &tables] {
+        let error = load("", &[("OUTBOXD_EGRESS__DENY", value)], &[]).unwrap_err();
+        assert!(error.contains("OUTBOXD_EGRESS__DENY") && error.contains("at most 128 brackets"), "{error}");
+        let error = load("", &[], &[&format!("egress.deny={value}")]).unwrap_err();
+        assert!(error.contains("--set egress.deny") && error.contains("at most 128 brackets"), "{error}");
+    }
+    let variable = format!("OUTBOXD_{}A", "A__".repeat(20_000));
+    for error in [
+        load("", &[], &[&format!("{names}a=1")]).unwrap_err(),
+        load("", &[(&variable, "1")], &[]).unwrap_err(),
+        load(&format!("{names}a = 1\n"), &[], &[]).unwrap_err(),
+        load(&format!("[egress]\ndeny = {lists}\n"), &[], &[]).unwrap_err(),
+    ] {
+        assert!(error.len() < 300, "{error}");
+    }
+    let addresses = vec!["\"[2001:db8::1]:53\""; 60].join(",");
+    let config = load("", &[], &[&format!("egress.dns_servers=[{addresses}]")]).unwrap();
+    assert_eq!(config.settings.egress.dns_servers.len(), 60);
+}
+
+#[test]
 fn the_sealing_listener_is_a_socket_file_or_a_loopback_address_with_a_token() {
     let listen = |file: &str| load(file, &[], &[]).unwrap().settings.sealing.listen;
     assert_eq!(listen(""), None);

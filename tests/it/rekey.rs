@@ -14,7 +14,7 @@ use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::host::{Host, Registration};
 use crate::support::metrics::ATTEMPTS;
-use crate::support::receiver::{Received, Receiver};
+use crate::support::receiver::{Answer, Gate, Received, Receiver};
 use crate::support::seal::{Draft, EnvelopeKey, Sealed};
 use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
@@ -129,7 +129,10 @@ async fn deliveries_go_on_while_everything_is_sealed_again() {
     let new = EnvelopeKey::new();
     let config = world.config().envelope_keys(&[&new, &world.key]);
     let host = Host::on(&world.database).await;
-    world.insert("/backlog", 600).await;
+    let backlog = world.insert("/backlog", 600).await;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    world.receiver.answer(move |_, _| Answer::status(200).when(&held));
     let daemon = Daemon::start(&config).await;
     let delivering = async {
         for _ in 0..10 {
@@ -147,10 +150,19 @@ async fn deliveries_go_on_while_everything_is_sealed_again() {
         }
         resealed
     };
-    let ((), resealed) = tokio::join!(delivering, sealing);
+    // What is in flight is held back until the run has begun, however fast the daemon is.
+    let releasing = async {
+        eventually("some are sealed again", async || match world.opened_by(&new, &backlog).await {
+            0 => Err("none yet"),
+            _ => Ok(()),
+        })
+        .await;
+        gate.open();
+    };
+    let ((), resealed, ()) = tokio::join!(delivering, sealing, releasing);
     let rows = world.all_are("delivered").await;
     assert_eq!(rows.len(), 1010);
-    assert!(resealed > 0, "the daemon was too fast for this to show anything");
+    assert!(resealed > 0);
     assert!(rows.iter().all(|row| row.attempt_count == 1), "an attempt was disturbed");
     let metrics = daemon.metrics().await;
     assert_eq!(metrics.total(ATTEMPTS, &[]), metrics.total(ATTEMPTS, &[("code", "delivered")]), "{}", metrics.text);
