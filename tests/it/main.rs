@@ -17,6 +17,7 @@ mod drain;
 mod faults;
 mod fence;
 mod hardening;
+mod history;
 mod host_agents;
 mod host_parity;
 mod host_proposals;
