@@ -27,6 +27,7 @@ mod import;
 mod interop;
 mod jwks;
 mod left_behind;
+mod list;
 mod memory;
 mod metrics;
 mod migrate;
