@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::certs::{Authority, Leaf};
 use super::eventually::{PATIENCE, ticks, within};
-use super::history::moment;
+use super::moment::moment;
 use super::runtime::servers;
 
 /// One request as it came.
