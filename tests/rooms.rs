@@ -215,6 +215,23 @@ fn nothing_is_left_undone_or_switched_off() {
     }
 }
 
+/// A killpoint is for tests: what a release is built with knows none, and nothing else turns on what it is built by.
+#[test]
+fn no_release_has_a_killpoint() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(!manifest.contains("debug-assertions"), "a profile would bring the killpoints with it");
+    for (name, code) in sources().into_iter().filter(|(name, _)| name != "killpoint.rs" && name != "lib.rs") {
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| line.contains("killpoint")) {
+            assert!(line.trim_start().starts_with("killpoint!("), "{name}:{}: {line}", number + 1);
+        }
+    }
+    let code = fs::read_to_string(root().join("src/killpoint.rs")).unwrap();
+    for item in ["macro_rules! killpoint {\n    ($point:expr) => {\n        $crate", "pub(crate) use", "mod orders {"] {
+        let (before, _) = code.split_once(item).expect("it is there");
+        assert!(before.ends_with("#[cfg(debug_assertions)]\n"), "{item} is in every build");
+    }
+}
+
 /// Bytes that are wiped are secret: no derived trait may show them, copy them or write them out. What holds a `Secret`
 /// instead has a copy and a `Debug` that are safe.
 #[test]
