@@ -267,6 +267,8 @@ impl Report {
                 target: sample.target.clone(),
                 headers: sample.headers.clone(),
                 body: sample.body.clone(),
+                moment: super::support::receiver::moment(),
+                answered: None,
             };
             assert_signed(&request, key);
         }
