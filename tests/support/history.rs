@@ -9,9 +9,9 @@ mod report;
 use ring::digest::{SHA256, digest};
 
 use super::receiver::Received;
-pub use super::receiver::{Moment, moment};
 use super::seal::Draft;
 
+pub use super::moment::{Moment, moment};
 pub use report::Report;
 
 pub type Fingerprint = [u8; 32];

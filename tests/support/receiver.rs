@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
@@ -16,14 +16,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::certs::{Authority, Leaf};
 use super::eventually::{PATIENCE, ticks, within};
+use super::moment::moment;
 use super::runtime::servers;
-
-/// Everything on one clock: that of this machine, which Postgres and the receivers share, in seconds since 1970.
-pub type Moment = f64;
-
-pub fn moment() -> Moment {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("this machine's clock is right").as_secs_f64()
-}
 
 /// One request as it came.
 #[derive(Clone, Debug)]
