@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::outboxes::{Chosen, OutboxArgs};
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
-use crate::daemon::skew;
+use crate::daemon::{NO_ACCOUNT_INDEX, skew};
 use crate::deliver::{client_identity, dated, egress, keyring, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
@@ -180,6 +180,11 @@ async fn database(config: &Config, outbox: &Chosen, findings: &mut Findings) {
             let table = &outbox.table;
             judge("schema", schema, format!("{table} has what is needed"), findings);
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
+            if config.settings.delivery.account_rows().is_some() && !store.finds_by_account() {
+                let statement = store.account_index();
+                findings
+                    .warn("schema", format!("delivery.account_share is set and {NO_ACCOUNT_INDEX}: run {statement}"));
+            }
         }
         Err(error) => findings.fail("schema", error.into()),
     }

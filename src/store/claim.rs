@@ -1,6 +1,7 @@
 //! What a claim asks and what it brings: the lease, the row, and the facts that pacing and the verdict need.
 //! A row that cannot be read is brought as such, so that it can be quarantined; it never fails the claim.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,21 @@ pub(crate) struct ClaimRequest {
     /// over.
     pub(crate) rooms: Vec<DestinationRoom>,
     pub(crate) default_room: u32,
+    /// Where accounts have a share.
+    pub(crate) accounts: Option<AccountRooms>,
+}
+
+/// What each account may take beside what it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AccountRooms {
+    pub(crate) rooms: HashMap<Arc<str>, u32>,
+    pub(crate) others: u32,
+}
+
+impl AccountRooms {
+    pub(crate) fn of(&self, account: &str) -> u32 {
+        self.rooms.get(account).copied().unwrap_or(self.others)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
-pub(crate) use claim::{Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
+pub(crate) use claim::{AccountRooms, Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::{DemoMessage, DemoRows};
 pub(crate) use error::{Damage, Kind, StoreError};
@@ -73,8 +73,9 @@ pub(crate) struct Store {
     statements: Statements,
     table: TableName,
     ear: Ear,
-    /// Whether the index by destination was there when the table was looked at last.
+    /// Whether the index by destination was there when the table was looked at last, and the one by account.
     by_destination: AtomicBool,
+    by_account: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -118,6 +119,7 @@ impl Store {
             table: config.table.clone(),
             ear: Ear::new(config)?,
             by_destination: AtomicBool::new(false),
+            by_account: AtomicBool::new(false),
         })
     }
 
@@ -134,7 +136,8 @@ impl Store {
     pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<Found, StoreError> {
         let statement = &self.statements.claim_due;
         let Rooms { destinations, rooms, .. } = Rooms::of(request);
-        let parameters: [Parameter<'_>; 7] = [
+        let Shares { accounts, shares, others } = Shares::of(request);
+        let parameters: [Parameter<'_>; 10] = [
             &i64::from(request.max_rows),
             &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
             &request.token.as_str(),
@@ -142,46 +145,55 @@ impl Store {
             &destinations,
             &rooms,
             &capped(request.default_room),
+            &accounts,
+            &shares,
+            &others,
         ];
         let answers = self.door.ask(statement, &parameters, |answer| claim::read_head(answer, &request.token)).await?;
         claim::found(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    /// `sql/outbox/claim_around.sql`
+    /// `sql/outbox/claim_around.sql`, or `claim_around_by_account.sql` where accounts have a share: then what is named are
+    /// pairs, and each of them may take so many.
     pub(crate) async fn claim_around(
         &self,
         request: &ClaimRequest,
         around: &Around,
+        each: u32,
     ) -> Result<(Vec<Claimed>, Seen), StoreError> {
-        let statement = &self.statements.claim_around;
         let Rooms { destinations, rooms, in_flight } = Rooms::of(request);
         let names: Vec<&str> = around.named.iter().map(|(destination, _)| &**destination).collect();
         let (times, ids): (Vec<DatabaseTime>, Vec<i64>) =
             around.named.iter().map(|(_, after)| (after.at, after.id)).unzip();
-        let parameters: [Parameter<'_>; 14] = [
-            &i64::from(request.max_rows),
-            &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
-            &request.token.as_str(),
-            &request.lease.as_secs_f64(),
-            &destinations,
-            &rooms,
-            &in_flight,
-            &capped(request.default_room),
-            &around.after.at,
-            &around.after.id,
-            &i64::from(around.most),
-            &names,
-            &times,
-            &ids,
-        ];
+        let Shares { accounts, shares, others } = Shares::of(request);
+        let (max_rows, most) = (i64::from(request.max_rows), i64::from(around.most));
+        let max_bytes = i64::try_from(request.max_bytes).unwrap_or(i64::MAX);
+        let (token, lease) = (request.token.as_str(), request.lease.as_secs_f64());
+        let (default_room, each) = (capped(request.default_room), capped(each));
+        let of_claim: [Parameter<'_>; 8] =
+            [&max_rows, &max_bytes, &token, &lease, &destinations, &rooms, &in_flight, &default_room];
+        let of_look: [Parameter<'_>; 6] = [&around.after.at, &around.after.id, &most, &names, &times, &ids];
+        let (statement, parameters): (&Statement, Vec<Parameter<'_>>) = match &request.accounts {
+            None => (&self.statements.claim_around, [&of_claim[..], &of_look].concat()),
+            Some(_) => {
+                let of_accounts: [Parameter<'_>; 3] = [&accounts, &shares, &others];
+                let parameters = [&of_claim[..], &of_accounts, &of_look, &[&each]].concat();
+                (&self.statements.claim_around_by_account, parameters)
+            }
+        };
         let read = |answer: &Answer| claim::read_around(answer, &request.token);
         let answers = self.door.ask(statement, &parameters, read).await?;
         claim::around(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    /// `sql/outbox/list_due.sql`: in the order of their names; fewer than `most`: those were the last.
-    pub(crate) async fn list_due(&self, from: &str, most: u32) -> Result<Vec<Listed>, StoreError> {
-        self.read_all(&self.statements.list_due, &[&from, &i64::from(most)], look::read_listed).await
+    /// `sql/outbox/list_due.sql`, or `list_due_by_account.sql` for pairs: in the order of their names; fewer than `most`:
+    /// those were the last.
+    pub(crate) async fn list_due(&self, from: &str, most: u32, by_account: bool) -> Result<Vec<Listed>, StoreError> {
+        let statement = match by_account {
+            false => &self.statements.list_due,
+            true => &self.statements.list_due_by_account,
+        };
+        self.read_all(statement, &[&from, &i64::from(most)], look::read_listed).await
     }
 
     /// `sql/outbox/read_composed.sql`, by task.
@@ -285,6 +297,7 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
+                self.by_account.store(inspection.by_account, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],
@@ -295,6 +308,17 @@ impl Store {
     /// through all of them.
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
+    }
+
+    /// The same of an account's rows for a destination.
+    pub(crate) fn finds_by_account(&self) -> bool {
+        self.by_account.load(Ordering::Relaxed)
+    }
+
+    /// `sql/outbox/index_accounts.sql`, in one line, for an operator to run.
+    pub(crate) fn account_index(&self) -> String {
+        let lines = self.statements.index_accounts.sql.lines().filter(|line| !line.starts_with("--"));
+        lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
     }
 
     async fn settle(
@@ -353,5 +377,20 @@ impl Rooms<'_> {
             rooms: request.rooms.iter().map(|one| capped(one.room)).collect(),
             in_flight: request.rooms.iter().map(|one| capped(one.in_flight)).collect(),
         }
+    }
+}
+
+/// As arrays, one element for each account; no room for the others where accounts have no share.
+struct Shares<'a> {
+    accounts: Vec<&'a str>,
+    shares: Vec<i32>,
+    others: Option<i32>,
+}
+
+impl Shares<'_> {
+    fn of(request: &ClaimRequest) -> Shares<'_> {
+        let given = request.accounts.iter().flat_map(|accounts| &accounts.rooms);
+        let (accounts, shares) = given.map(|(account, room)| (&**account, capped(*room))).unzip();
+        Shares { accounts, shares, others: request.accounts.as_ref().map(|accounts| capped(accounts.others)) }
     }
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod abuse;
+mod account_share;
 mod check_url;
 mod client_certificates;
 mod clock;
@@ -14,6 +15,7 @@ mod deliver;
 mod demo;
 mod differential;
 mod drain;
+mod fairness;
 mod faults;
 mod fence;
 mod hardening;
