@@ -3,12 +3,14 @@
 mod check;
 mod check_url;
 mod codes;
+mod completions;
 mod demo;
 mod destinations;
 mod exit;
 mod hardening;
 mod keygen;
 mod keys;
+mod man;
 mod migrate;
 mod open;
 mod outboxes;
@@ -23,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, Sources};
 use crate::store::Store;
@@ -101,6 +103,12 @@ enum Command {
     Config,
     /// Print every outcome code: what happens to the row, who can mend it, and what it means.
     Codes(codes::Args),
+    /// Print the completion script of a shell.
+    #[command(after_help = completions::HELP)]
+    Completions(completions::Args),
+    /// Print the manual, or write a page for each command.
+    #[command(after_help = man::HELP)]
+    Man(man::Args),
     /// See it work: a throwaway Postgres, buyers on loopback and 2,000 webhooks, all removed afterwards.
     Demo(demo::Args),
 }
@@ -148,6 +156,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             codes::run(&args);
             Ok(())
         }
+        Command::Completions(args) => {
+            completions::run(&args, Cli::command());
+            Ok(())
+        }
+        Command::Man(args) => man::run(&args, Cli::command()),
         Command::Demo(args) => demo::run(args),
     }
 }

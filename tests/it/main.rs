@@ -52,6 +52,7 @@ mod signing_keys;
 mod snapshots;
 mod ssrf;
 mod sweep;
+mod systemd;
 mod upgrade;
 mod verify;
 mod wake;
