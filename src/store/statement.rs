@@ -66,6 +66,7 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8, INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);

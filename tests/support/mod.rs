@@ -7,6 +7,7 @@ pub mod config;
 pub mod daemon;
 pub mod dns;
 pub mod eventually;
+pub mod history;
 pub mod host;
 pub mod inbox;
 pub mod keys;
