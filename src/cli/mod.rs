@@ -21,6 +21,7 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod steer;
 mod table;
 mod verify;
 
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, Sources};
-use crate::store::Store;
+use crate::store::{Action, Store};
 pub(crate) use exit::Failure;
 
 /// Delivers webhooks from a Postgres outbox: exactly the bytes that were committed, signed, at least once.
@@ -95,6 +96,18 @@ enum Command {
     /// Say which keys there are, who holds them, what needs each, and whether one can go.
     #[command(after_help = keys::HELP)]
     Keys(keys::Args),
+    /// Have rows tried again that were quarantined or expired, or that wait: counted first, by filter.
+    #[command(after_help = steer::REQUEUE)]
+    Requeue(steer::Args),
+    /// Take open rows out of delivery: counted first, by filter.
+    #[command(after_help = steer::CANCEL)]
+    Cancel(steer::Args),
+    /// End open rows as though their retry horizon were over: counted first, by filter.
+    #[command(after_help = steer::EXPIRE)]
+    Expire(steer::Args),
+    /// Delete finished rows past their horizon: counted first, by filter.
+    #[command(after_help = steer::PURGE)]
+    Purge(steer::Args),
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
@@ -151,6 +164,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
+        Command::Requeue(args) => steer::run(Action::Requeue, &args, &Config::load(&sources)?),
+        Command::Cancel(args) => steer::run(Action::Cancel, &args, &Config::load(&sources)?),
+        Command::Expire(args) => steer::run(Action::Expire, &args, &Config::load(&sources)?),
+        Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),

@@ -53,6 +53,7 @@ mod secrets;
 mod signing_keys;
 mod snapshots;
 mod ssrf;
+mod steer;
 mod sweep;
 mod systemd;
 mod upgrade;

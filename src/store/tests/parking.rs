@@ -120,8 +120,8 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
     assert_eq!((one.reason.as_str(), one.trips, one.replica.as_str(), &one.prober), ("timeout", 2, "a", &None));
     assert!(one.left > Duration::from_secs(9) && one.since < Duration::from_secs(5), "{one:?}");
     assert_eq!(db.store.list_destinations(1, 10).await.expect("it answers")[2..], []);
-    assert_eq!(db.store.release_destination(NAME).await, Ok(true));
-    assert_eq!(db.store.release_destination(NAME).await, Ok(false));
+    assert_eq!(db.store.release_by_hand(NAME, "why", "me").await, Ok(true));
+    assert_eq!(db.store.release_by_hand(NAME, "why", "me").await, Ok(false));
 }
 
 #[tokio::test]
