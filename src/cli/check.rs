@@ -23,7 +23,7 @@ const NAME_SERVERS: Duration = Duration::from_secs(4);
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    outbox: OutboxArgs,
+    pub(super) outbox: OutboxArgs,
 }
 
 /// What was found, in the order of the lines printed.

@@ -6,6 +6,7 @@ mod codes;
 mod completions;
 mod demo;
 mod destinations;
+mod doctor;
 mod exit;
 mod filter;
 mod hardening;
@@ -78,6 +79,9 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check(check::Args),
+    /// Look at everything as `check` does, then at the last hour, and say what to do.
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Args),
     /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
     #[command(after_help = check_url::HELP)]
     CheckUrl(check_url::Args),
@@ -158,6 +162,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
         Command::Check(args) => check::run(&args, &sources),
+        Command::Doctor(args) => doctor::run(&args, &sources),
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),

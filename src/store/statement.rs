@@ -63,7 +63,7 @@ statements! {
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
-    purge_settled = "outbox/purge_settled" (INT8, INT8);
+    purge_settled = "outbox/purge_settled" (INT8, INT8, FLOAT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
@@ -111,6 +111,7 @@ statements! {
         TEXT, INT8_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT, TEXT
     );
     read_run = "steer/read_run" (TEXT);
+    look_back = "steer/look_back" (INT8, FLOAT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);

@@ -1,9 +1,12 @@
 //! What an operator's commands ask of many rows at once. The rules are in `sql/host/steer.sql`, where hosts use them too.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::claim::read;
 use super::filter::Filter;
+use super::settle::RowState;
 use super::{Answer, Kind, Parameter, Store, StoreError};
 use crate::envelope::Row;
 
@@ -90,6 +93,18 @@ pub(crate) struct Renewed {
     pub(crate) ciphertext: Vec<u8>,
     pub(crate) nonce: Vec<u8>,
     pub(crate) idempotency_key: String,
+}
+
+/// Rows that changed lately and stand alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecentRows {
+    pub(crate) state: RowState,
+    /// Of the last attempt; empty where none failed.
+    pub(crate) code: String,
+    pub(crate) rows: u64,
+    pub(crate) destinations: u64,
+    /// Where most of them are to go. Empty where only their registrations say.
+    pub(crate) most: String,
 }
 
 /// Where a run stands.
@@ -230,6 +245,21 @@ impl Store {
             })
             .await?;
         Ok(found.into_iter().next())
+    }
+
+    /// `sql/steer/look_back.sql`: the most first.
+    pub(crate) async fn look_back(&self, rows: u32, back: Duration) -> Result<Vec<RecentRows>, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&i64::from(rows), &back.as_secs_f64()];
+        self.read_all(&self.statements.look_back, &parameters, |answer| {
+            Ok(RecentRows {
+                state: RowState::parse(&read::<String>(answer, "state")?),
+                code: read(answer, "code")?,
+                rows: count(answer, "rows")?,
+                destinations: count(answer, "destinations")?,
+                most: read(answer, "most")?,
+            })
+        })
+        .await
     }
 
     /// `sql/parking/park_by_hand.sql`
