@@ -100,7 +100,7 @@ statements! {
     forget_parked = "parking/forget_parked" ();
     read_parked = "parking/read_parked" (INT8, TEXT);
     claim_probes = "parking/claim_probes" (TEXT_ARRAY, TEXT, FLOAT8);
-    list_destinations = "parking/list_destinations" (INT8, INT8);
+    list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);
