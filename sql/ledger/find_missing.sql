@@ -50,7 +50,9 @@ with wanted(version, kind, relation, name) as (
            (15, 'index', $1 || '_audit', $1 || '_audit_run_idx')
 )
 select version,
-       kind || ' ' || coalesce(name, relation) as object
+       kind || ' ' || coalesce(name, relation)
+           || case when kind = 'index' and to_regclass(quote_ident(name)) is not null
+              then ' (there, but its build was not finished)' else '' end as object
   from wanted
  where case kind
        when 'view' then to_regclass(quote_ident(relation)) is null

@@ -14,6 +14,7 @@ const LOOK_BACK: Duration = Duration::from_secs(3600);
 /// Of the newest rows and of the open ones, each: half a second's work.
 const LOOK_AT: u32 = 50_000;
 const DUE_ROWS: u32 = 10_000;
+const PARKED: u32 = 1000;
 /// An idle daemon finds a row within seconds; what waits longer waits for something.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -50,7 +51,7 @@ async fn look(outbox: &Chosen, config: &Config) -> Result<(), Failure> {
     let backlog = store.sample_backlog(DUE_ROWS).await?;
     let replicas = store.list_replicas().await?;
     let parked = match store.shares_parking().await? {
-        true => store.list_destinations(DUE_ROWS, 1000).await?.iter().filter(|one| one.parked.is_some()).count(),
+        true => store.read_parked(PARKED, "").await?.len(),
         false => 0,
     };
     let holders = store.find_snapshots().await?.holders;
