@@ -11,7 +11,7 @@ for tool in mmdebstrap systemd-nspawn; do
 done
 
 WORK=$(mktemp -d /var/tmp/outboxd-systemd.XXXXXX)
-ROOT=${OUTBOXD_TEST_ROOT:-$WORK/root}
+ROOT=$WORK/root
 NSPAWN=
 stop() {
     [ -n "$NSPAWN" ] && kill -TERM "$NSPAWN" 2>/dev/null && wait "$NSPAWN" 2>/dev/null
@@ -19,10 +19,13 @@ stop() {
 }
 trap stop EXIT INT TERM
 
-if [ ! -d "$ROOT" ]; then
+# One that was made before, to try again quickly.
+if [ -n "${OUTBOXD_TEST_ROOT:-}" ]; then
+    cp -a "$OUTBOXD_TEST_ROOT" "$ROOT"
+else
     echo "== a Debian with Postgres"
     mmdebstrap --quiet --variant=apt bookworm "$ROOT" \
-        --include=systemd,systemd-sysv,dbus,libnss-systemd,ca-certificates,procps,iproute2,postgresql,python3-minimal,openssl,man-db,bash-completion
+        --include=systemd,systemd-sysv,dbus,libnss-systemd,ca-certificates,procps,iproute2,postgresql,python3,openssl,man-db,bash-completion
 fi
 rm -rf "$ROOT/root/outboxd"
 mkdir -p "$ROOT/root/outboxd/target/release"
@@ -64,8 +67,11 @@ as_postgres psql -qX app -c 'grant outboxd_daemon to outboxd'
 # A receiver on loopback, which is opened to it and nothing else is.
 in_it sh -eu -c '
 cd /root
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out /etc/outboxd/ca.pem -days 30 \
-    -subj /CN=buyer -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+curve="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+openssl req -x509 $curve -keyout ca.key -out /etc/outboxd/ca.pem -days 60 -subj /CN=authority 2>/dev/null
+openssl req $curve -keyout key.pem -out buyer.csr -subj /CN=buyer 2>/dev/null
+echo subjectAltName=IP:127.0.0.1 > san
+openssl x509 -req -in buyer.csr -CA /etc/outboxd/ca.pem -CAkey ca.key -CAcreateserial -days 60 -extfile san -out buyer.pem 2>/dev/null
 chmod 0644 /etc/outboxd/ca.pem
 cat >> /etc/default/outboxd <<SET
 OUTBOXD_EGRESS__ALLOW=["127.0.0.1/32"]
@@ -82,19 +88,20 @@ class Buyer(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
 server = http.server.HTTPServer(("127.0.0.1", 8443), Buyer)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain("/etc/outboxd/ca.pem", "/root/key.pem")
+context.load_cert_chain("/root/buyer.pem", "/root/key.pem")
 server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 PY
 systemd-run --quiet --unit=buyer python3 /root/receiver.py
 systemctl daemon-reload
 systemctl enable --quiet --now outboxd'
+until_ok "the receiver listens" in_it sh -c 'ss -ltn | grep -q :8443'
 until_ok "the daemon is ready" in_it sh -c 'systemctl is-active outboxd && test "$(systemctl show -P NotifyAccess outboxd)" = main'
 
 deliver() {
     task=$(as_postgres psql -XAt app -c 'select outboxd.new_task_id()')
     sealed=$(in_it sh -c "printf '%s' '{\"kind\": \"registration\", \"account_id\": \"acc_1\", \"task_id\": \"$task\", \"task_type\": \"create_media_buy\", \"url\": \"https://127.0.0.1:8443/hook\", \"operation_id\": \"op_1\"}' |
-        outboxd seal --set 'envelope.key_files=[\"/etc/outboxd/credentials/envelope.key\"]'")
+        outboxd seal --set 'egress.allow=[\"127.0.0.1/32\"]' --set 'envelope.key_files=[\"/etc/outboxd/credentials/envelope.key\"]'")
     as_postgres psql -qX -v ON_ERROR_STOP=1 app -c "
         select outboxd.issue_task('acc_1', 'create_media_buy', null, ('$sealed'::json ->> 'ciphertext')::bytea,
                                   ('$sealed'::json ->> 'nonce')::bytea, '$task');

@@ -21,7 +21,7 @@ const LATE: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    check: check::Args,
+    outbox: OutboxArgs,
 }
 
 pub(super) const HELP: &str = "\
@@ -32,11 +32,11 @@ longest), and at who is in the way. Ends with what to do, the most urgent first.
   outboxd doctor --config outboxd.toml";
 
 pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
-    let checked = check::run(&args.check, sources);
+    let checked = check::run(&args.outbox, sources);
     // Without a configuration there is nothing to look at, and the lines above say why.
     let Ok(config) = Config::load(sources) else { return checked };
     let looked = block_on(async {
-        for outbox in &OutboxArgs::open_all(&args.check.outbox, &config)? {
+        for outbox in &args.outbox.open_all(&config)? {
             let done = look(outbox, &config).await;
             done.map_err(|failure| failure.about(&outbox.title()))?;
         }
@@ -119,13 +119,14 @@ fn in_the_way(holder: &Holder) -> String {
 
 /// Nothing where all is as it should be.
 fn advise(rows: &RecentRows) -> Option<String> {
-    let RecentRows { state, code, rows: count, most, .. } = rows;
-    if *state == RowState::Delivered || (code.is_empty() && *state != RowState::Expired) {
+    let RecentRows { state, code, most, .. } = rows;
+    let count = super::steer::rows(rows.rows);
+    if *state == RowState::Delivered || code.is_empty() {
         return None;
     }
     let Some(cause) = Cause::ALL.iter().find(|cause| cause.code() == code) else {
         return Some(format!(
-            "{count} rows {}: `{}` is no code of ours; a worker of the SDK left it.",
+            "{count} {}: `{}` is no code of ours; a worker of the SDK left it.",
             state.label(),
             harmless(code)
         ));
@@ -142,7 +143,7 @@ fn advise(rows: &RecentRows) -> Option<String> {
             _ => String::new(),
         },
     };
-    Some(format!("{count} rows {}{host}, `{code}`: {} {}{again}", state.label(), cause.meaning(), remedy(*cause)))
+    Some(format!("{count} {}{host}, `{code}`: {} {}{again}", state.label(), cause.meaning(), remedy(*cause)))
 }
 
 /// What an operator can do about it, as the runbook in README has it.

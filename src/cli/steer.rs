@@ -336,7 +336,7 @@ fn merge(report: &mut serde_json::Value, part: &impl serde::Serialize) {
     }
 }
 
-fn rows(count: u64) -> String {
+pub(super) fn rows(count: u64) -> String {
     if count == 1 { "1 row".into() } else { format!("{count} rows") }
 }
 

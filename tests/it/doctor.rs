@@ -43,7 +43,7 @@ async fn a_dead_destination_a_missing_key_and_a_refusal_are_told_apart_with_what
     eventually("the two kinds have failed", async || {
         match (failed("http_gone").await, failed("envelope_unopenable").await) {
             (2, 1) => Ok(()),
-            other => Err(other),
+            other => Err(format!("{other:?}")),
         }
     })
     .await;
@@ -57,7 +57,7 @@ async fn a_dead_destination_a_missing_key_and_a_refusal_are_told_apart_with_what
     for words in [
         "2 rows invalid (most for 127.0.0.1",
         "Ask the receiver. Once that is mended: `outboxd requeue --code http_gone`.",
-        "1 rows pending",
+        "1 row pending",
         "Compare `outboxd keys` with the key that the host seals with.",
         "Not to wait for the next try then: `outboxd requeue --state pending --code envelope_unopenable`.",
         "its rows wait, and are tried again by themselves.",

@@ -195,7 +195,7 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
         report(&resumed)["seconds"]
     );
     let distinct = format!(
-        "select count(distinct id) || ' ' || count(*) || ' ' || count(distinct run) from {TABLE}_audit, unnest(ids) as id"
+        "select count(distinct row_id) || ' ' || count(*) || ' ' || count(distinct run) from {TABLE}_audit, unnest(ids) as row_id"
     );
     let distinct: String = world.database.value(&distinct, &[]).await;
     assert_eq!(distinct, format!("{many} {many} 1"));

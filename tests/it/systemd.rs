@@ -148,3 +148,22 @@ fn bash_completes_commands_and_their_options() {
         assert!(String::from_utf8_lossy(&script.stdout).contains("destinations"), "{shell}");
     }
 }
+
+/// `make deb` makes the others itself.
+#[test]
+fn what_the_debian_package_takes_from_the_repository_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = include_str!("../../Cargo.toml");
+    let (_, assets) = manifest.split_once("\nassets = [\n").expect("there is a list");
+    let (assets, _) = assets.split_once("\n]").expect("it ends");
+    let sources: Vec<&str> = assets.lines().filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(sources.len() >= 8, "{sources:?}");
+    let makefile = include_str!("../../Makefile");
+    for source in sources {
+        let made = source.strip_prefix("target/").map(|rest| rest.split('/').next().expect("a directory"));
+        match made {
+            Some(directory) => assert!(makefile.contains(&format!("target/{directory}")), "nobody makes {source}"),
+            None => assert!(root.join(source).exists(), "{source} is not there"),
+        }
+    }
+}

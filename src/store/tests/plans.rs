@@ -237,12 +237,11 @@ async fn a_sweep_does_not_read_again_what_it_has_swept_however_old_a_snapshot_is
         (&statements.expire_overdue, expired_to, "open_rows_idx", &kept[..0]),
         (&statements.purge_settled, purged_to, "retry_until_idx", &kept[..]),
     ] {
-        let of = |from: Option<i64>| async move {
-            let first: [Parameter<'_>; 2] = [&10_i64, &from];
-            plan(&db, statement, &[&first[..], more].concat()).await
-        };
-        assert_by_index(&of(from(to)).await, index, 500);
-        let anew = pages(&of(None).await);
+        let (from, nothing) = (from(to), None::<i64>);
+        let going_on: [Parameter<'_>; 2] = [&10_i64, &from];
+        assert_by_index(&plan(&db, statement, &[&going_on[..], more].concat()).await, index, 500);
+        let anew: [Parameter<'_>; 2] = [&10_i64, &nothing];
+        let anew = pages(&plan(&db, statement, &[&anew[..], more].concat()).await);
         assert!(anew > 1000, "only {anew} pages: the test shows nothing");
     }
     // What was passed over is found by the pass after.
