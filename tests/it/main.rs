@@ -59,7 +59,6 @@ mod steer;
 mod stopped;
 mod sweep;
 mod systemd;
-mod texts;
 mod upgrade;
 mod verify;
 mod wake;
