@@ -67,7 +67,7 @@ pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
-use claim::read;
+use claim::{Rooms, Shares, capped, read};
 use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
@@ -364,40 +364,4 @@ impl Store {
 
 fn read_settled(answer: &Answer) -> Result<Settled, Kind> {
     Ok(Settled { id: read(answer, "id")?, state: RowState::parse(&read::<String>(answer, "state")?) })
-}
-
-fn capped(room: u32) -> i32 {
-    i32::try_from(room).unwrap_or(i32::MAX)
-}
-
-/// As arrays, one element for each destination.
-struct Rooms<'a> {
-    destinations: Vec<&'a str>,
-    rooms: Vec<i32>,
-    in_flight: Vec<i32>,
-}
-
-impl Rooms<'_> {
-    fn of(request: &ClaimRequest) -> Rooms<'_> {
-        Rooms {
-            destinations: request.rooms.iter().map(|one| &*one.destination).collect(),
-            rooms: request.rooms.iter().map(|one| capped(one.room)).collect(),
-            in_flight: request.rooms.iter().map(|one| capped(one.in_flight)).collect(),
-        }
-    }
-}
-
-/// As arrays, one element for each account; no room for the others where accounts have no share.
-struct Shares<'a> {
-    accounts: Vec<&'a str>,
-    shares: Vec<i32>,
-    others: Option<i32>,
-}
-
-impl Shares<'_> {
-    fn of(request: &ClaimRequest) -> Shares<'_> {
-        let given = request.accounts.iter().flat_map(|accounts| &accounts.rooms);
-        let (accounts, shares) = given.map(|(account, room)| (&**account, capped(*room))).unzip();
-        Shares { accounts, shares, others: request.accounts.as_ref().map(|accounts| capped(accounts.others)) }
-    }
 }
