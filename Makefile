@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench
+.PHONY: demo test lint fuzz bench model
 
 demo:
 	@sh tests/needs.sh demo
@@ -41,3 +41,7 @@ SCENARIO ?= all
 bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
+
+# The model of a row's life (tests/model) in larger worlds than `make test` has time for: some minutes.
+model:
+	OUTBOXD_MODEL=large cargo test --locked --release --test model -- --nocapture --test-threads 1
