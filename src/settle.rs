@@ -110,7 +110,10 @@ async fn settle(store: &Store, how: Settle, mut batch: Vec<Judged>, health: &Hea
     while !batch.is_empty() {
         health.beat(Loop::Settle);
         let error = match write(store, how, &batch).await {
-            Ok(settled) => return report(store, how, &batch, &settled, outcome_unknown, &health.meter).await,
+            Ok(settled) => {
+                killpoint!("k10");
+                return report(store, how, &batch, &settled, outcome_unknown, &health.meter).await;
+            }
             Err(error) => error,
         };
         // The statement may have been committed although its answer was lost. Written again under the same token it

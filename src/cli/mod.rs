@@ -6,9 +6,11 @@ mod codes;
 mod demo;
 mod destinations;
 mod exit;
+mod filter;
 mod hardening;
 mod keygen;
 mod keys;
+mod list;
 mod migrate;
 mod open;
 mod outboxes;
@@ -17,6 +19,7 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod table;
 mod verify;
 
 use std::path::PathBuf;
@@ -93,6 +96,9 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
+    /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
+    #[command(after_help = list::HELP)]
+    List(list::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
@@ -138,6 +144,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
+        Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, Transaction};
+use deadpool_postgres::{Object, Pool};
 use futures_util::TryStreamExt;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row, RowStream};
+use tokio_postgres::{Error, Row, RowStream, Transaction};
 
 use super::error::{Kind, StoreError};
 use super::table::TableName;
@@ -66,6 +66,7 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8, INT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
+    list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);
@@ -99,7 +100,7 @@ statements! {
     forget_parked = "parking/forget_parked" ();
     read_parked = "parking/read_parked" (INT8, TEXT);
     claim_probes = "parking/claim_probes" (TEXT_ARRAY, TEXT, FLOAT8);
-    list_destinations = "parking/list_destinations" (INT8, INT8);
+    list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);
@@ -135,6 +136,9 @@ statements! {
     read_inbox = "demo/read_inbox" (INT8);
     find_ledger = "ledger/find_ledger" ();
     lift_timeouts = "ledger/lift_timeouts" ();
+    bound_locks = "ledger/bound_locks" ();
+    find_index = "ledger/find_index" (TEXT, TEXT);
+    drop_index = "ledger/drop_index" ();
     lock_ledger = "ledger/lock_ledger" ();
     create_ledger = "ledger/create_ledger" ();
     read_ledger = "ledger/read_ledger" (TEXT);
@@ -231,6 +235,7 @@ impl Door {
         let answer = timeout_at(deadline, async {
             if !self.named {
                 let rows = client.query_typed_raw(&statement.sql, typed(statement, parameters)).await?;
+                killpoint!(statement.label);
                 return collect(rows, read).await;
             }
             match named(client, statement, parameters, &read).await {
@@ -278,7 +283,9 @@ async fn named<T>(
     read: impl Fn(&Row) -> T,
 ) -> Result<Vec<T>, Error> {
     let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
-    collect(client.query_raw(&prepared, parameters.iter().copied()).await?, read).await
+    let rows = client.query_raw(&prepared, parameters.iter().copied()).await?;
+    killpoint!(statement.label);
+    collect(rows, read).await
 }
 
 async fn collect<T>(rows: RowStream, read: impl Fn(&Row) -> T) -> Result<Vec<T>, Error> {
