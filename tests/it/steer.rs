@@ -179,13 +179,15 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     first.signal(Signal::SIGINT);
     let ended = first.wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(75), "{}", ended.output);
-    let (_, run_id) = ended.output.split_once("--resume ").expect("it says how to go on");
+    // What a command prints and what it complains of come in any order.
+    let run_id = ended.output.split_once("--resume ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let run_id = run_id.expect("it says how to go on");
     let before: i64 =
         world.database.value(&format!("select sum(cardinality(ids))::bigint from {TABLE}_audit"), &[]).await;
     assert!((300..many as i64).contains(&before), "{before}");
     let most = begun.elapsed().as_secs_f64() * rate as f64 + 200.0;
     assert!(before as f64 <= most, "{before} rows in {:?} at {rate} a second", begun.elapsed());
-    let resumed = run(&config, &["requeue", "--resume", run_id.trim(), "--rate", "0", "--json"]).await;
+    let resumed = run(&config, &["requeue", "--resume", run_id, "--rate", "0", "--json"]).await;
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     assert_eq!(report(&resumed)["changed_before"], before);
     assert_eq!(report(&resumed)["changed"], many as i64 - before);
@@ -203,7 +205,7 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     world.all_are_within(patience, "delivered").await;
     assert_eq!(world.receiver.tally().len(), many);
     assert!(world.receiver.tally().values().all(|times| *times == 1));
-    let strange = run(&config, &["cancel", "--resume", run_id.trim()]).await;
+    let strange = run(&config, &["cancel", "--resume", run_id]).await;
     assert_eq!(strange.code, Some(64), "{strange:?}");
     assert_eq!(run(&config, &["requeue", "--resume", "none"]).await.code, Some(66));
 }
