@@ -7,6 +7,7 @@ mod demo;
 mod destinations;
 mod exit;
 mod hardening;
+mod healthcheck;
 mod keygen;
 mod keys;
 mod migrate;
@@ -93,6 +94,9 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
+    /// Ask the daemon beside it whether it lives, for a container's health check.
+    #[command(after_help = healthcheck::HELP)]
+    Healthcheck(healthcheck::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
@@ -138,6 +142,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
+        Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {

@@ -171,7 +171,7 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
     let (mut sample_at, mut preflight_at) = (Instant::now(), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
-        if let Err(error) = probe_once(&store, &outage, &mut sample_at, &mut preflight_at).await {
+        if let Err(error) = probe_once(&store, &slots, &outage, &mut sample_at, &mut preflight_at).await {
             outage.failed("probe", &error);
         } else {
             presence.renew().await;
@@ -188,6 +188,7 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
 
 async fn probe_once(
     store: &Store,
+    slots: &Slots,
     outage: &Outage,
     sample_at: &mut Instant,
     preflight_at: &mut Instant,
@@ -211,8 +212,8 @@ async fn probe_once(
     }
     if now >= *sample_at && !outage.health.has(Condition::Schema) {
         *sample_at = now + SAMPLE_EVERY;
-        let backlog = store.sample_backlog(SAMPLE_ROWS).await?;
-        outage.health.meter.backlog(backlog.due, backlog.oldest);
+        let backlog = store.sample_backlog(SAMPLE_ROWS, &slots.parked_destinations()).await?;
+        outage.health.meter.backlog(&backlog);
     }
     Ok(())
 }

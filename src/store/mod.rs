@@ -63,6 +63,9 @@ use listen::Ear;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
 
+/// Destinations looked at for a sample, in two descents into an index each.
+const SAMPLE_DESTINATIONS: u32 = 1000;
+
 /// One outbox in one database. Cheap to share by reference; it holds the pool.
 pub(crate) struct Store {
     door: Door,
@@ -80,6 +83,8 @@ pub(crate) struct Backlog {
     pub(crate) due: u64,
     /// How long the oldest of them has been due; zero where there is none.
     pub(crate) oldest: Duration,
+    /// The same without rows of parked destinations.
+    pub(crate) oldest_claimable: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -241,15 +246,29 @@ impl Store {
         .await
     }
 
-    /// `sql/outbox/sample_backlog.sql`
-    pub(crate) async fn sample_backlog(&self, limit: u32) -> Result<Backlog, StoreError> {
-        self.read_one(&self.statements.sample_backlog, &[&i64::from(limit)], |answer| {
-            Ok(Backlog {
-                due: read::<i64>(answer, "due")?.unsigned_abs(),
-                oldest: Duration::try_from_secs_f64(read(answer, "oldest_seconds")?).unwrap_or_default(),
+    /// `sql/outbox/sample_backlog.sql`. Where all rows up to the limit are of parked destinations, those behind them are looked
+    /// for by destination, as far as that can be done cheaply.
+    pub(crate) async fn sample_backlog(&self, limit: u32, parked: &[String]) -> Result<Backlog, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&i64::from(limit), &parked];
+        let age = |seconds: Option<f64>| Some(Duration::try_from_secs_f64(seconds?).unwrap_or_default());
+        let (due, oldest, claimable) = self
+            .read_one(&self.statements.sample_backlog, &parameters, |answer| {
+                let (oldest, claimable) = (read(answer, "oldest_seconds")?, read(answer, "claimable_seconds")?);
+                Ok((read::<i64>(answer, "due")?.unsigned_abs(), age(Some(oldest)), age(claimable)))
             })
-        })
-        .await
+            .await?;
+        let claimable = match claimable {
+            None if due >= u64::from(limit) && self.finds_by_destination() => self.oldest_behind(parked).await?,
+            known => known,
+        };
+        Ok(Backlog { due, oldest: oldest.unwrap_or_default(), oldest_claimable: claimable.unwrap_or_default() })
+    }
+
+    /// How long the oldest due row has been due of those destinations that are not parked.
+    async fn oldest_behind(&self, parked: &[String]) -> Result<Option<Duration>, StoreError> {
+        let listed = self.list_due("", SAMPLE_DESTINATIONS).await?;
+        let others = listed.iter().filter(|one| !parked.contains(&one.destination));
+        Ok(others.filter_map(|one| Some(one.looked_at.since(one.first_due?.at))).max())
     }
 
     /// `sql/outbox/probe.sql`

@@ -64,7 +64,7 @@ statements! {
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
     purge_settled = "outbox/purge_settled" (INT8, INT8);
-    sample_backlog = "outbox/sample_backlog" (INT8);
+    sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);
     probe = "outbox/probe" ();
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
