@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench
+.PHONY: demo test lint fuzz bench dashboard
 
 demo:
 	@sh tests/needs.sh demo
@@ -41,3 +41,7 @@ SCENARIO ?= all
 bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
+
+# The Grafana dashboard against Grafana's own types.
+dashboard:
+	@sh tests/grafana.sh

@@ -26,6 +26,8 @@ if [ "${1:-}" = test ]; then
     have ip || packages="$packages iproute2"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
+    # Rules are judged, and an incident told, by the real one; the package starts nothing.
+    { have prometheus && have promtool; } || packages="$packages prometheus"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
@@ -57,9 +59,10 @@ if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
     wanted="tests/interop/requirements.txt"
     stamp="target/venv/.installed"
     if ! cmp -s "$wanted" "$stamp"; then
-        echo "installing the SDK that interop tests and benchmarks run: target/venv"
+        echo "installing the SDK that interop tests and benchmarks run, and what judges deploy/: target/venv"
         python3 -m venv target/venv
-        target/venv/bin/pip install --quiet --disable-pip-version-check -r "$wanted"
+        # By the interpreter: the script beside it names the place where the folder was made.
+        target/venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$wanted"
         cp "$wanted" "$stamp"
     fi
 fi
