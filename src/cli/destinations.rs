@@ -14,13 +14,11 @@ use crate::store::{ShownDestination, ShownParked};
 /// Enough to see what piles up; the cost does not grow with the backlog.
 const DUE_ROWS: u32 = 10_000;
 const DESTINATIONS: u32 = 1_000;
-/// What a URL need not write.
-const DEFAULT_PORT: &str = ":443";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Let these destinations go, as the list names them: each begins anew with one attempt at a time.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = super::filter::destination)]
     release: Vec<String>,
     /// Print one JSON object.
     #[arg(long)]
@@ -73,8 +71,6 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
 async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
     let mut absent = Vec::new();
     for name in names {
-        let name = name.to_ascii_lowercase();
-        let name = name.strip_suffix(DEFAULT_PORT).unwrap_or(&name);
         let mut released = false;
         for outbox in chosen {
             let done = outbox.store.release_destination(name).await;

@@ -6,10 +6,12 @@ mod codes;
 mod demo;
 mod destinations;
 mod exit;
+mod filter;
 mod hardening;
 mod healthcheck;
 mod keygen;
 mod keys;
+mod list;
 mod migrate;
 mod open;
 mod outboxes;
@@ -18,6 +20,7 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod table;
 mod verify;
 
 use std::path::PathBuf;
@@ -97,6 +100,9 @@ enum Command {
     /// Ask the daemon beside it whether it lives, for a container's health check.
     #[command(after_help = healthcheck::HELP)]
     Healthcheck(healthcheck::Args),
+    /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
+    #[command(after_help = list::HELP)]
+    List(list::Args),
     /// Make an encryption key or a signing key.
     Keygen(keygen::Args),
     /// Write, list and end the signing scopes of the table that every replica signs by (`signing.scopes_table`).
@@ -143,6 +149,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
         Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
+        Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),
         Command::Config => {

@@ -77,7 +77,7 @@ impl RowState {
         }
     }
 
-    pub(super) fn parse(text: &str) -> RowState {
+    pub(crate) fn parse(text: &str) -> RowState {
         match text {
             "pending" => RowState::Pending,
             "in_flight" => RowState::InFlight,

@@ -66,6 +66,7 @@ statements! {
     purge_settled = "outbox/purge_settled" (INT8, INT8);
     sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);
     probe = "outbox/probe" ();
+    list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);
@@ -231,6 +232,7 @@ impl Door {
         let answer = timeout_at(deadline, async {
             if !self.named {
                 let rows = client.query_typed_raw(&statement.sql, typed(statement, parameters)).await?;
+                killpoint!(statement.label);
                 return collect(rows, read).await;
             }
             match named(client, statement, parameters, &read).await {
@@ -278,7 +280,9 @@ async fn named<T>(
     read: impl Fn(&Row) -> T,
 ) -> Result<Vec<T>, Error> {
     let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
-    collect(client.query_raw(&prepared, parameters.iter().copied()).await?, read).await
+    let rows = client.query_raw(&prepared, parameters.iter().copied()).await?;
+    killpoint!(statement.label);
+    collect(rows, read).await
 }
 
 async fn collect<T>(rows: RowStream, read: impl Fn(&Row) -> T) -> Result<Vec<T>, Error> {

@@ -7,6 +7,7 @@ mod door;
 mod encryption;
 mod inbox;
 mod inbox_plans;
+mod listing;
 mod looks;
 mod parking;
 mod plans;

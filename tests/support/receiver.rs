@@ -16,12 +16,17 @@ use tokio_rustls::server::TlsStream;
 
 use super::certs::{Authority, Leaf};
 use super::eventually::{PATIENCE, ticks, within};
+use super::moment::moment;
 use super::runtime::servers;
 
 /// One request as it came.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub at: Instant,
+    /// The same on the machine's clock, in seconds since 1970.
+    pub moment: f64,
+    /// The status that it was to be answered with, once it was to be; nothing where the answer has none.
+    pub answered: Option<u16>,
     /// Which connection it came over, counted from 0.
     pub connection: usize,
     /// The certificate that the client showed on it.
@@ -56,6 +61,8 @@ pub enum Answer {
     },
     /// The status line is sent when the head has come, then the connection is closed with the body unread.
     Early(u16),
+    /// None, and the body is never read.
+    Unread,
     /// The connection is closed when the request has come.
     Close,
     /// These bytes, then the connection is closed.
@@ -94,6 +101,13 @@ impl Answer {
 
     pub fn when(self, gate: &Gate) -> Answer {
         Answer::When(gate.clone(), Box::new(self))
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Answer::Reply { status, .. } | Answer::EndlessBody(status) => Some(*status),
+            _ => None,
+        }
     }
 }
 
@@ -258,9 +272,13 @@ async fn converse(mut stream: Stream, connection: usize, shared: &Shared) -> std
             stream.write_all(format!("HTTP/1.1 {status} Early\r\nContent-Length: 0\r\n\r\n").as_bytes()).await?;
             return stream.flush().await;
         }
+        if let Answer::Unread = answer {
+            return std::future::pending().await;
+        }
         let length = request.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
         request.body = vec![0; length];
         stream.read_exact(&mut request.body).await?;
+        request.moment = moment();
         let count = {
             let mut received = shared.received.lock().expect("no holder panics");
             received.push(request);
@@ -268,6 +286,12 @@ async fn converse(mut stream: Stream, connection: usize, shared: &Shared) -> std
         };
         // Threads may pass each other between the two lines above and this one.
         shared.arrived.send_modify(|arrived| *arrived = count.max(*arrived));
+        let mut answer = answer;
+        while let Answer::When(gate, then) = answer {
+            gate.passed().await;
+            answer = *then;
+        }
+        shared.received.lock().expect("no holder panics")[count - 1].answered = answer.code();
         if !send(&mut stream, answer).await? {
             return stream.shutdown().await;
         }
@@ -291,6 +315,8 @@ async fn read_head(stream: &mut Stream, connection: usize) -> std::io::Result<Op
         lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.into(), value.into())).collect();
     Ok(Some(Received {
         at: Instant::now(),
+        moment: moment(),
+        answered: None,
         connection,
         client: None,
         method: start.next().unwrap_or_default(),
@@ -314,7 +340,8 @@ async fn send(stream: &mut Stream, answer: Answer) -> std::io::Result<bool> {
             stream.flush().await?;
             Ok(true)
         }
-        Answer::Early(_) | Answer::Close => Ok(false),
+        // Early and gated answers are seen to before, and one that reads nothing has no end.
+        Answer::Early(_) | Answer::When(..) | Answer::Unread | Answer::Close => Ok(false),
         Answer::Garbage(bytes) => {
             stream.write_all(&bytes).await?;
             stream.flush().await?;
@@ -337,10 +364,6 @@ async fn send(stream: &mut Stream, answer: Answer) -> std::io::Result<bool> {
             let head = format!("HTTP/1.1 {status} Scripted\r\nTransfer-Encoding: chunked\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
             endless(stream, b"10\r\naaaaaaaaaaaaaaaa\r\n").await
-        }
-        Answer::When(gate, answer) => {
-            gate.passed().await;
-            Box::pin(send(stream, *answer)).await
         }
     }
 }
