@@ -8,6 +8,7 @@ mod check_url;
 mod client_certificates;
 mod clock;
 mod config;
+mod containers;
 mod crash;
 mod database;
 mod deliver;
