@@ -4,6 +4,7 @@
 mod breaker;
 mod cap;
 mod composed;
+mod context;
 mod destinations;
 mod given;
 mod list;
@@ -14,6 +15,7 @@ mod parking;
 mod shares;
 mod slots;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ use crate::envelope::Row;
 use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
+pub(crate) use context::TraceContext;
+use context::read_contexts;
 use given::Given;
 use list::list_beside;
 use looks::Look;
@@ -38,6 +42,8 @@ pub(crate) struct Claim {
     pub(crate) times: Times,
     /// A row that could not be decoded can only be quarantined.
     pub(crate) row: Result<Row, Broken>,
+    /// Where its host gave it one.
+    pub(crate) context: Option<TraceContext>,
     pub(crate) slot: Slot,
 }
 
@@ -155,7 +161,8 @@ impl Slots {
         killpoint!("k1", !batch.is_empty());
         let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
-        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
+        let mut contexts = read_contexts(store, &batch).await;
+        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?))).collect())
     }
 
     /// What each destination may take, and what it holds already.
@@ -169,7 +176,13 @@ impl Slots {
         given.rooms.iter().map(room).collect()
     }
 
-    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {
+    fn take(
+        self: &Arc<Self>,
+        claimed: Claimed,
+        contexts: &mut HashMap<String, TraceContext>,
+        asked_at: Instant,
+        permit: Permit,
+    ) -> Claim {
         let (held, row, facts) = match claimed {
             Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
@@ -184,7 +197,8 @@ impl Slots {
             since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
             retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
+        let context = row.as_ref().ok().and_then(|row| contexts.remove(&row.task_id));
         let slot = Slot::new(destination, bytes, permit);
-        Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
+        Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, context, slot }
     }
 }

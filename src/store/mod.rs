@@ -84,6 +84,8 @@ pub(crate) struct Store {
     hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
+    /// Likewise whether there is a table of trace contexts that we may read.
+    traces: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -130,6 +132,7 @@ impl Store {
             table: config.table.clone(),
             hosts,
             by_destination: AtomicBool::new(false),
+            traces: AtomicBool::new(false),
         })
     }
 
@@ -205,6 +208,17 @@ impl Store {
         let parameters: [Parameter<'_>; 2] = [&tasks, &i64::try_from(max_bytes).unwrap_or(i64::MAX)];
         let read = self.read_all(&self.statements.read_composed, &parameters, claim::read_composed).await?;
         Ok(read.into_iter().collect())
+    }
+
+    /// `sql/outbox/read_traces.sql`: task, traceparent and tracestate.
+    pub(crate) async fn read_traces(
+        &self,
+        tasks: &[String],
+    ) -> Result<Vec<(String, String, Option<String>)>, StoreError> {
+        self.read_all(&self.statements.read_traces, &[&tasks], |answer| {
+            Ok((read(answer, "task_id")?, read(answer, "traceparent")?, read(answer, "tracestate")?))
+        })
+        .await
     }
 
     /// `sql/outbox/settle_delivered.sql`
@@ -311,6 +325,7 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
+                self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],
@@ -319,6 +334,10 @@ impl Store {
 
     /// Whether rows can be found by their destination, as of the last `preflight`; without it `claim_around` would read
     /// through all of them.
+    pub(crate) fn has_traces(&self) -> bool {
+        self.traces.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
     }

@@ -62,6 +62,7 @@ statements! {
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
+    read_traces = "outbox/read_traces" (TEXT_ARRAY);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
     purge_settled = "outbox/purge_settled" (INT8, INT8, FLOAT8);
     sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);

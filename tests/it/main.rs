@@ -62,6 +62,7 @@ mod steer;
 mod stopped;
 mod sweep;
 mod systemd;
+mod traces;
 mod upgrade;
 mod verify;
 mod wake;
