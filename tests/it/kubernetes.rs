@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{ticks, within};
-use crate::support::manifests::{installed, kustomize, root, yaml};
+use crate::support::manifests::{installed, kustomize, read, root, yaml};
 use crate::support::metrics::LEASES_LOST;
 use crate::support::tool::{outboxd, run};
 use crate::support::world::World;
@@ -106,6 +106,30 @@ async fn a_mistake_in_a_manifest_is_found() {
     validate.args(["--strict", "--kubernetes-version", "1.37"]).arg(&file);
     let done = run(validate, "").await;
     assert!(done.code != Some(0) && (done.stdout + &done.stderr).contains("terminationGraceSeconds"));
+}
+
+/// No cluster is here to run them on; what they name is there.
+#[tokio::test]
+async fn the_readmes_kubectl_commands_name_what_the_manifests_make() {
+    let manifests = Manifests::new();
+    let readme = read("README.md");
+    let commands: Vec<Vec<&str>> =
+        readme.lines().filter(|line| line.starts_with("kubectl ")).map(|line| line.split(' ').collect()).collect();
+    let mut made = Vec::new();
+    for command in commands.iter().filter(|command| command[1] == "apply") {
+        let directory = command.last().and_then(|path| path.strip_prefix("deploy/kubernetes/")).expect("ours");
+        made.extend(manifests.objects(directory).await);
+    }
+    let waits: Vec<&Vec<&str>> = commands.iter().filter(|command| command[1] != "apply").collect();
+    assert!(!waits.is_empty() && waits.len() < commands.len(), "{commands:?}");
+    for command in waits {
+        let (kind, name) = command.last().and_then(|object| object.split_once('/')).expect("kind/name");
+        let namespace = command.iter().skip_while(|word| **word != "-n").nth(1).expect("it says which namespace");
+        let is_meant = |object: &&Value| object["kind"].as_str().is_some_and(|is| is.to_lowercase() == kind);
+        let object = made.iter().filter(is_meant).find(|object| object["metadata"]["name"] == name);
+        let object = object.unwrap_or_else(|| panic!("no {kind} {name} is made"));
+        assert_eq!(object["metadata"]["namespace"], *namespace, "{command:?}");
+    }
 }
 
 /// Every pod passes the namespace's `restricted` policy, writes nowhere and holds no token.
