@@ -125,12 +125,11 @@ async fn the_images_file_system_is_enough_for_the_binary_and_the_same_each_time(
         )
         .await;
         assert_eq!((made.code, made.stderr.as_str()), (Some(0), ""), "{}", made.stdout);
-        for arguments in [vec!["--version"], vec!["config"], vec!["check-url", "https://127.0.0.1/"]] {
+        for arguments in [&["--version"][..], &["config"], &["codes"]] {
             let mut chroot = Command::new("chroot");
-            chroot.args(["--userspec=65532:65532"]).arg(&image).arg("/usr/bin/outboxd").args(&arguments).env_clear();
+            chroot.args(["--userspec=65532:65532"]).arg(&image).arg("/usr/bin/outboxd").args(arguments).env_clear();
             let done = run(chroot, "").await;
-            let expected = if arguments[0] == "check-url" { Some(65) } else { Some(0) };
-            assert_eq!(done.code, expected, "{arguments:?}: {}{}", done.stdout, done.stderr);
+            assert_eq!(done.code, Some(0), "{arguments:?}: {}{}", done.stdout, done.stderr);
         }
         assert!(!image.join("bin").exists() && !image.join("usr/bin/sh").exists(), "there is no shell");
         let mut tar = Command::new("sh");

@@ -91,7 +91,10 @@ async fn fifty_thousand_hostile_hosts_add_no_series() {
     let (world, dns) = (World::new().await, Dns::start().await);
     dns.script("*", |_, _| addresses(&["10.0.0.1"]));
     let config = world.config().set("egress.dns_servers", vec![dns.address.to_string()]);
-    let config = config.set("delivery.slots", 512).set("delivery.claim_batch", 500).set("log.filter", "error");
+    let config = config
+        .set("delivery.slots", 512)
+        .set("delivery.claim_batch", 500)
+        .set("log.filter", "error,outboxd::daemon=info");
     let daemon = Daemon::start(&config).await;
     let insert = async |hosts: std::ops::Range<usize>| {
         // Most are refused as they stand, and some when they have been looked up, which takes a question for each.
