@@ -30,6 +30,8 @@ if [ "${1:-}" = test ]; then
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # Rules are judged, and an incident told, by the real one; the package starts nothing.
     { have prometheus && have promtool; } || packages="$packages prometheus"
+    # A daemon whose clock is wrong.
+    ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || packages="$packages libfaketime"
     have node || packages="$packages nodejs"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
