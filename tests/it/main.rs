@@ -62,6 +62,7 @@ mod steer;
 mod stopped;
 mod sweep;
 mod systemd;
+mod texts;
 mod traces;
 mod upgrade;
 mod verify;
