@@ -14,7 +14,7 @@
 //!
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
 //! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
-//! down), `verdict` (causes, classes, back-off) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
+//! down), `verdict` (causes, classes, back-off), `history` (what is kept of an attempt) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
 //! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
 //! (envelope keys in use and out of it), `telemetry`, `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is
 //! not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
@@ -48,6 +48,7 @@ pub(crate) mod envelope;
 #[doc(hidden)]
 pub mod fuzz;
 pub(crate) mod hex;
+pub(crate) mod history;
 pub(crate) mod jwks;
 pub(crate) mod post;
 pub(crate) mod receive;

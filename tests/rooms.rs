@@ -55,6 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "claim",
             "config",
             "envelope",
+            "history",
             "post",
             "secret",
             "settle",
@@ -87,9 +88,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
     ("rekey", &["envelope", "secret", "store"]),
     ("hex", &[]),
+    ("history", &["envelope", "verdict"]),
     ("jwks", &["config", "deliver", "receive", "signature", "signer", "telemetry"]),
     ("secret", &[]),
-    ("settle", &["claim", "store", "telemetry", "verdict"]),
+    ("settle", &["claim", "envelope", "history", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
     ("signer", &["certificate", "envelope", "hex", "secret", "signature", "store"]),
     ("store", &["envelope", "secret"]),
@@ -127,7 +129,7 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
         &["canonical", "capabilities", "checks", "headers", "notification", "openapi", "report"];
     const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal"];
     let pure = |name: &str| {
-        ["capture", "certificate", "envelope", "hex", "signature", "verdict"].contains(&room(name))
+        ["capture", "certificate", "envelope", "hex", "history", "signature", "verdict"].contains(&room(name))
             || ["jwks/publication.rs", "jwks/answer.rs", "signer/keys.rs"].contains(&name)
             || ["class", "embedded", "policy", "ranges", "url"].iter().any(|part| *name == format!("address/{part}.rs"))
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))

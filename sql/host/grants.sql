@@ -60,6 +60,7 @@ begin
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_daemon';
+        execute 'grant select, insert on :"outbox_attempts" to outboxd_daemon';
         -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
         execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
         execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
@@ -85,6 +86,7 @@ begin
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
               from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
+                           ('keep_attempts', 'outboxd_daemon'),
                            ('serves', 'outboxd_host'), ('serves', 'outboxd_daemon'), ('serves', 'outboxd_reader'),
                            ('task_types', 'outboxd_host'), ('task_types', 'outboxd_reader'))
                        as said(function_name, role_name)
@@ -104,7 +106,7 @@ begin
     end if;
     if to_regrole('outboxd_reader') is not null then
         execute format('grant usage on schema %s to outboxd_reader', home);
-        execute 'grant select on :"outbox_parked" to outboxd_reader';
+        execute 'grant select on :"outbox_parked", :"outbox_attempts" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
         if to_regrole(role_name) is not null then

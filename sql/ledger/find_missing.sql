@@ -45,7 +45,12 @@ with wanted(version, kind, relation, name) as (
            (10, 'index', $1 || '_scope_keys', $1 || '_scope_keys_idx'),
            (11, 'index', $1, $1 || '_destination_idx'),
            (12, 'table', $1 || '_parked', null),
-           (13, 'storage parameters', $1, null)
+           (13, 'storage parameters', $1, null),
+           (14, 'table', $1 || '_attempts', null),
+           (14, 'table', $1 || '_attempts_default', null),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_key_idx'),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_acc_idx'),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_at_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

@@ -8,6 +8,7 @@ mod dsn;
 mod error;
 mod filter;
 mod forward;
+mod history;
 mod import;
 mod inbox;
 mod inspect;
@@ -44,6 +45,7 @@ pub(crate) use filter::Filter;
 #[cfg(test)]
 pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
+pub(crate) use history::NewAttempt;
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
 pub(crate) use listen::Heard;
@@ -75,6 +77,8 @@ pub(crate) struct Store {
     ear: Ear,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
+    /// Whether attempts could be written down then, and since.
+    attempts: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -118,6 +122,7 @@ impl Store {
             table: config.table.clone(),
             ear: Ear::new(config)?,
             by_destination: AtomicBool::new(false),
+            attempts: AtomicBool::new(false),
         })
     }
 
@@ -195,32 +200,6 @@ impl Store {
         Ok(read.into_iter().collect())
     }
 
-    /// `sql/outbox/settle_delivered.sql`
-    pub(crate) async fn settle_delivered(&self, rows: &[Delivered]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<i32> = rows.iter().map(|row| i32::from(row.http_status)).collect();
-        self.settle(&self.statements.settle_delivered, rows.len(), &[&ids, &tokens, &statuses]).await
-    }
-
-    /// `sql/outbox/settle_retried.sql`
-    pub(crate) async fn settle_retried(&self, rows: &[Retried]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let delays: Vec<f64> = rows.iter().map(|row| row.delay.as_secs_f64()).collect();
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 5] = [&ids, &tokens, &delays, &statuses, &errors];
-        self.settle(&self.statements.settle_retried, rows.len(), &parameters).await
-    }
-
-    /// `sql/outbox/settle_quarantined.sql`
-    pub(crate) async fn settle_quarantined(&self, rows: &[Quarantined]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 4] = [&ids, &tokens, &statuses, &errors];
-        self.settle(&self.statements.settle_quarantined, rows.len(), &parameters).await
-    }
-
     /// `sql/outbox/give_back.sql`
     pub(crate) async fn give_back(&self, rows: &[GivenBack]) -> Result<Vec<Settled>, StoreError> {
         let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
@@ -285,6 +264,7 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
+                self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],

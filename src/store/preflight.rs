@@ -127,6 +127,10 @@ pub(crate) enum Fact {
          outboxd_daemon"
     )]
     ParkingUnwritable,
+    #[error("attempts leave no record, since there is no table for them: run `outboxd migrate`")]
+    AttemptsMissing,
+    #[error("the database user may not write attempts down, so they leave no record: grant it outboxd_daemon")]
+    AttemptsUnwritable,
     #[error("the check on column state does not allow {state}, which settling writes: allow it")]
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
@@ -162,6 +166,7 @@ impl Finding {
                 | Fact::ComposedUnreadable
                 | Fact::ReplicasUnwritable
                 | Fact::ParkingUnwritable
+                | Fact::AttemptsUnwritable
         )
     }
 
@@ -190,6 +195,8 @@ pub(super) struct Inspection {
     may_write_replicas: bool,
     has_parking: bool,
     may_write_parking: bool,
+    has_attempts: bool,
+    may_write_attempts: bool,
     schema: String,
     may_use_schema: bool,
     columns: Vec<String>,
@@ -216,6 +223,8 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         may_write_replicas: read(answer, "may_write_replicas")?,
         has_parking: read(answer, "has_parking")?,
         may_write_parking: read(answer, "may_write_parking")?,
+        has_attempts: read(answer, "has_attempts")?,
+        may_write_attempts: read(answer, "may_write_attempts")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
         columns: read(answer, "columns")?,
@@ -227,6 +236,12 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         indexes: read(answer, "indexes")?,
         by_destination: read(answer, "by_destination")?,
     })
+}
+
+impl Inspection {
+    pub(super) fn takes_attempts(&self) -> bool {
+        self.has_attempts && self.may_write_attempts
+    }
 }
 
 pub(super) fn findings(table: &Inspection) -> Vec<Finding> {
@@ -266,6 +281,12 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.may_write_parking {
         facts.push((Warn, Fact::ParkingUnwritable));
+    }
+    if !table.has_attempts {
+        facts.push((Warn, Fact::AttemptsMissing));
+    }
+    if !table.may_write_attempts {
+        facts.push((Warn, Fact::AttemptsUnwritable));
     }
     if table.row_security {
         facts.push((Warn, Fact::RowSecurity));

@@ -67,6 +67,19 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    settle_delivered_recorded = "history/settle_delivered" (
+        INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        INT8_ARRAY
+    );
+    settle_retried_recorded = "history/settle_retried" (
+        INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY
+    );
+    settle_quarantined_recorded = "history/settle_quarantined" (
+        INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY
+    );
+    keep_attempts = "history/keep_attempts" (INT4, FLOAT8);
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);

@@ -5,6 +5,7 @@ mod claiming;
 mod composed;
 mod door;
 mod encryption;
+mod history;
 mod inbox;
 mod inbox_plans;
 mod listing;

@@ -89,7 +89,11 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
-    assert_eq!(facts(&db).await, [Fact::ParkingMissing, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]);
+    let attempts = Fact::AttemptsMissing;
+    assert_eq!(
+        facts(&db).await,
+        [Fact::ParkingMissing, attempts, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
+    );
 }
 
 #[tokio::test]
@@ -166,6 +170,11 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "scope_keys",
         "scope_keys_idx",
         "destination_idx",
+        "attempts",
+        "attempts_default",
+        "attempts_key_idx",
+        "attempts_acc_idx",
+        "attempts_at_idx",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
@@ -232,7 +241,7 @@ async fn the_preflight_names_columns_checks_and_indexes_that_do_not_fit() {
     );
     let lease = Lease { id: 1, token: token(1) };
     let quarantined = [Quarantined { lease, http_status: None, error: String::new() }];
-    let error = db.store.settle_quarantined(&quarantined).await.expect_err("the column is gone").to_string();
+    let error = db.store.settle_quarantined(&quarantined, None).await.expect_err("the column is gone").to_string();
     assert!(error.contains("last_error") && error.contains("42703"), "{error}");
 }
 
