@@ -17,7 +17,7 @@
 //! down), `verdict` (causes, classes, back-off), `history` (what is kept of an attempt) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
 //! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
 //! (envelope keys in use and out of it), `telemetry`, `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is
-//! not part of the daemon. `tests/rooms.rs` reads the source and holds the rules.
+//! not part of the daemon, and `killpoint` only of one under test. `tests/rooms.rs` reads the source and holds the rules.
 //!
 //! One process may serve several outboxes: `daemon` gives each a store, a health and loops of its own, and `claim` divides one
 //! set of slots among them. Nothing below knows of more than one.
@@ -32,6 +32,9 @@
 //! - There is no cause recognised by its text; foreign errors are told apart by type, once, at the wall.
 //! - There is no unsafe code, and no crypto backend but ring.
 #![forbid(unsafe_code)]
+
+#[macro_use]
+mod killpoint;
 
 pub(crate) mod address;
 pub(crate) mod capture;

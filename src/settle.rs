@@ -122,7 +122,10 @@ async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Heal
     while !batch.is_empty() {
         health.beat(Loop::Settle);
         let error = match write(store, kind, &batch, &health.meter).await {
-            Ok(settled) => return report(store, kind, &batch, &settled, outcome_unknown, &health.meter).await,
+            Ok(settled) => {
+                killpoint!("k10");
+                return report(store, kind, &batch, &settled, outcome_unknown, &health.meter).await;
+            }
             Err(error) => error,
         };
         // The statement may have been committed although its answer was lost. Written again under the same token it

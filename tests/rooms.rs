@@ -217,6 +217,38 @@ fn nothing_is_left_undone_or_switched_off() {
     }
 }
 
+/// P1 to P18 are what is promised, and K1 to K13 the points at which a daemon is killed.
+#[test]
+fn every_promise_and_every_kill_point_has_a_test_by_its_name() {
+    let mut named = Vec::new();
+    for path in files(&root().join("tests"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let functions =
+            text.lines().filter_map(|line| line.split_once("fn ")).filter_map(|(_, rest)| rest.split_once('('));
+        named.extend(functions.flat_map(|(name, _)| name.split('_').map(str::to_owned).collect::<Vec<_>>()));
+    }
+    let wanted = (1..=18).map(|nth| format!("p{nth}")).chain((1..=13).map(|nth| format!("k{nth}")));
+    let missing: Vec<String> = wanted.filter(|name| !named.contains(name)).collect();
+    assert!(missing.is_empty(), "no test is named for {missing:?}");
+}
+
+/// A killpoint is for tests: what a release is built with knows none, and nothing else turns on what it is built by.
+#[test]
+fn no_release_has_a_killpoint() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(!manifest.contains("debug-assertions"), "a profile would bring the killpoints with it");
+    for (name, code) in sources().into_iter().filter(|(name, _)| name != "killpoint.rs" && name != "lib.rs") {
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| line.contains("killpoint")) {
+            assert!(line.trim_start().starts_with("killpoint!("), "{name}:{}: {line}", number + 1);
+        }
+    }
+    let code = fs::read_to_string(root().join("src/killpoint.rs")).unwrap();
+    for item in ["macro_rules! killpoint {\n    ($point:expr) => {\n        $crate", "pub(crate) use", "mod orders {"] {
+        let (before, _) = code.split_once(item).expect("it is there");
+        assert!(before.ends_with("#[cfg(debug_assertions)]\n"), "{item} is in every build");
+    }
+}
+
 /// Bytes that are wiped are secret: no derived trait may show them, copy them or write them out. What holds a `Secret`
 /// instead has a copy and a `Debug` that are safe.
 #[test]

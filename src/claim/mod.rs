@@ -150,6 +150,7 @@ impl Slots {
             }
         };
         metrics::destinations_behind(self.behind());
+        killpoint!("k1", !batch.is_empty());
         let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
         Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())

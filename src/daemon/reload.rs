@@ -101,6 +101,7 @@ impl Reloader {
         match self.load().await {
             Ok((config, new, bound)) => {
                 new.adopt(&self.known);
+                killpoint!("k13");
                 new.provider.inherit(&self.snapshot.load().provider);
                 self.snapshot.store(Arc::new(new));
                 self.publisher.publish(config.settings.jwks.listen.as_ref(), bound).await;

@@ -176,6 +176,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
     if Instant::now() >= deadline {
         return Ending::GivenBack(Cause::LeaseShort);
     }
+    killpoint!("k4");
     trail.record.fired = Some(Instant::now());
     tokio::select! {
         biased;
@@ -202,10 +203,12 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
         trail.record.saw(&row.url, opened.as_ref().ok());
     }
     let envelope = opened.map_err(|error| blame::open(&error))?;
+    killpoint!("k2");
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     let destination = &*trail.destination.insert(destination);
     let authority = authority(&envelope, row.signing_scope_id.as_deref(), &snapshot, tools).await?;
     let pinned = pinned(destination, &snapshot, deadline, &tools.name_servers).await?;
+    killpoint!("k3");
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
     let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
         .map_err(|error| blame::sign(&error))?;

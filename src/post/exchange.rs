@@ -65,6 +65,7 @@ pub(super) async fn exchange(connection: &mut Connection, signed: &SignedRequest
         Ok(Err(error)) => return Exchange::Failed(Failure { fault: fault(&error), sent }),
         Err(_) => return Exchange::Failed(Failure { fault: Fault::ReplyTimeout, sent }),
     };
+    killpoint!("k8");
     // hyper passes over interim replies; a 1xx that arrives here is a 101 that nobody asked for.
     if response.status().is_informational() {
         return Exchange::Failed(Failure { fault: Fault::Protocol, sent });

@@ -80,10 +80,18 @@ impl<S: Read + Unpin> Watched<S> {
     }
 }
 
+/// Whether the kernel has part of what was to be written, and no room for the rest.
+#[cfg(debug_assertions)]
+fn is_partial(written: &Poll<io::Result<usize>>, of: usize) -> bool {
+    matches!(written, Poll::Ready(Ok(some)) if *some < of)
+}
+
 impl<S: Read + Write + Unpin> Write for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.begin(cx)?;
-        Pin::new(&mut self.inner).poll_write(cx, buf)
+        let written = Pin::new(&mut self.inner).poll_write(cx, buf);
+        killpoint!("k6", is_partial(&written, buf.len()));
+        written
     }
 
     fn poll_write_vectored(
@@ -92,7 +100,9 @@ impl<S: Read + Write + Unpin> Write for Watched<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.begin(cx)?;
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        killpoint!("k6", is_partial(&written, bufs.iter().map(|buf| buf.len()).sum()));
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -106,6 +116,7 @@ impl<S: Read + Write + Unpin> Write for Watched<S> {
         let whole = self.progress.begun() && self.progress.body_taken.load(Ordering::Acquire);
         if whole && matches!(flushed, Poll::Ready(Ok(()))) {
             self.progress.flushed.store(true, Ordering::Release);
+            killpoint!("k7");
         }
         flushed
     }

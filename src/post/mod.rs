@@ -119,7 +119,10 @@ impl Client {
         };
         let (stream, address) = connect::connect(pinned, &tls, deadline).await?;
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Connection::start(stream, key(pinned, address, identity)).await.map_err(|_| Fault::Disconnected)
+        let connection =
+            Connection::start(stream, key(pinned, address, identity)).await.map_err(|_| Fault::Disconnected)?;
+        killpoint!("k5");
+        Ok(connection)
     }
 
     /// Keeps, closes or cuts the connection by how its exchange ended.

@@ -245,6 +245,7 @@ impl Door {
         let answer = timeout_at(deadline, async {
             if !self.named {
                 let rows = client.query_typed_raw(&statement.sql, typed(statement, parameters)).await?;
+                killpoint!(statement.label);
                 return collect(rows, read).await;
             }
             match named(client, statement, parameters, &read).await {
@@ -292,7 +293,9 @@ async fn named<T>(
     read: impl Fn(&Row) -> T,
 ) -> Result<Vec<T>, Error> {
     let prepared = client.prepare_typed_cached(&statement.sql, &statement.types).await?;
-    collect(client.query_raw(&prepared, parameters.iter().copied()).await?, read).await
+    let rows = client.query_raw(&prepared, parameters.iter().copied()).await?;
+    killpoint!(statement.label);
+    collect(rows, read).await
 }
 
 async fn collect<T>(rows: RowStream, read: impl Fn(&Row) -> T) -> Result<Vec<T>, Error> {

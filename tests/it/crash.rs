@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(500);
 const SLACK: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {
+async fn p1_rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {
     let world = World::new().await;
     let gate = Gate::closed();
     let first_time = gate.clone();

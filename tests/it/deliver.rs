@@ -188,7 +188,7 @@ async fn legacy_registrations_get_their_bearer_and_their_hmac_and_no_signature()
 }
 
 #[tokio::test]
-async fn a_retry_sends_the_same_body_under_a_fresh_signature() {
+async fn p7_a_retry_sends_the_same_body_under_a_fresh_signature() {
     let world = World::new().await;
     world.receiver.answers(vec![Answer::status(503), Answer::status(503), Answer::status(200)]);
     let drafts = world.insert("/flaky", 1).await;

@@ -9,7 +9,7 @@ use crate::support::world::World;
 
 /// F5: a row whose horizon passes while it is being delivered still ends as what became of it.
 #[tokio::test]
-async fn expiry_never_touches_a_live_lease() {
+async fn p10_expiry_never_touches_a_live_lease() {
     let world = World::new().await;
     let gate = Gate::closed();
     let held = gate.clone();
@@ -36,7 +36,7 @@ async fn expiry_never_touches_a_live_lease() {
 
 /// The other half of F5: once nobody holds it, it does expire, and is not attempted again.
 #[tokio::test]
-async fn a_row_past_its_horizon_expires_when_its_attempt_failed() {
+async fn p9_a_row_past_its_horizon_expires_when_its_attempt_failed() {
     let world = World::new().await;
     let gate = Gate::closed();
     let held = gate.clone();
@@ -92,7 +92,7 @@ async fn a_corrupt_url_is_quarantined_after_one_look() {
 
 /// F10: a destination that hangs holds its own share of the slots and no more.
 #[tokio::test]
-async fn a_destination_that_hangs_costs_the_others_nothing() {
+async fn p13_a_destination_that_hangs_costs_the_others_nothing() {
     let world = World::new().await;
     let never = Gate::closed();
     world.receiver.answer(move |_, _| Answer::status(200).when(&never));

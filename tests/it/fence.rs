@@ -8,7 +8,7 @@ use crate::support::seal::Draft;
 use crate::support::world::World;
 
 #[tokio::test]
-async fn a_lease_lost_while_the_reply_was_under_way_is_counted_and_not_settled() {
+async fn p3_a_lease_lost_while_the_reply_was_under_way_is_counted_and_not_settled() {
     let world = World::new().await;
     let gate = Gate::closed();
     let held = gate.clone();

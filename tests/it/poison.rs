@@ -77,9 +77,31 @@ async fn ten_poisoned_rows_among_a_thousand_are_quarantined_and_the_rest_deliver
     assert_eq!((tally.len(), tally.values().max()), (990, Some(&1)));
 }
 
+/// Receivers tell repeats by the key in the body; a row that says another one would be two messages, or half of one.
+#[tokio::test]
+async fn p8_a_body_under_another_key_than_its_rows_never_leaves() {
+    let world = World::new().await;
+    let (draft, other) = (Draft::to(world.receiver.url("/hooks")), Draft::to(""));
+    let body = String::from_utf8(draft.body()).expect("bodies are text");
+    let body = body.replace(&draft.idempotency_key, &other.idempotency_key);
+    let row = draft.seal_plaintext(&world.key, body.as_bytes());
+    let id = row.draft.task_id.clone();
+    world.database.insert(&[row]).await;
+    world.insert("/hooks", 1).await;
+    let _daemon = Daemon::start(&world.config()).await;
+    eventually("both are done with", async || match world.database.count("pending").await {
+        0 if world.database.count("in_flight").await == 0 => Ok(()),
+        left => Err(left),
+    })
+    .await;
+    let row = world.database.row(&id).await;
+    assert_eq!((row.state.as_str(), row.last_error.as_deref()), ("invalid", Some("envelope_mismatch")), "{row}");
+    assert_eq!(world.receiver.received().len(), 1);
+}
+
 /// F3: a missing key never invalidates a row.
 #[tokio::test]
-async fn a_row_that_no_held_key_opens_is_kept_and_delivered_once_the_key_is_there() {
+async fn p17_a_row_that_no_held_key_opens_is_kept_and_delivered_once_the_key_is_there() {
     let world = World::new().await;
     let missing = EnvelopeKey::new();
     let row = Draft::to(world.receiver.url("/hooks")).seal(&missing);

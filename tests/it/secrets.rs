@@ -83,7 +83,7 @@ fn drafts(world: &World) -> Vec<Draft> {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_any_log_line_metric_or_last_error() {
+async fn p14_no_secret_is_in_any_log_line_metric_or_last_error() {
     for format in ["text", "json"] {
         let world = World::new().await;
         let canaries = canaries(&world);

@@ -206,7 +206,7 @@ async fn no_connection_leaves(counter: Counter) {
 }
 
 #[tokio::test]
-async fn hostile_urls_open_no_connection() {
+async fn p15_hostile_urls_open_no_connection() {
     no_connection_leaves(Counter::best()).await;
 }
 

@@ -6,21 +6,13 @@ mod judge;
 mod recorder;
 mod report;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ring::digest::{SHA256, digest};
 
 use super::receiver::Received;
 use super::seal::Draft;
 
+pub use super::moment::{Moment, moment};
 pub use report::Report;
-
-/// Everything on one clock: that of this machine, which Postgres and the receivers share, in seconds since 1970.
-pub type Moment = f64;
-
-pub fn moment() -> Moment {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("this machine's clock is right").as_secs_f64()
-}
 
 pub type Fingerprint = [u8; 32];
 

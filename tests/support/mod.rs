@@ -14,6 +14,7 @@ pub mod keys;
 pub mod link;
 pub mod listener;
 pub mod metrics;
+pub mod moment;
 pub mod namespace;
 pub mod peer;
 pub mod pooler;

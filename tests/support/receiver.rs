@@ -16,7 +16,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::certs::{Authority, Leaf};
 use super::eventually::{PATIENCE, ticks, within};
-use super::history::moment;
+use super::moment::moment;
 use super::runtime::servers;
 
 /// One request as it came.
@@ -61,6 +61,8 @@ pub enum Answer {
     },
     /// The status line is sent when the head has come, then the connection is closed with the body unread.
     Early(u16),
+    /// None, and the body is never read.
+    Unread,
     /// The connection is closed when the request has come.
     Close,
     /// These bytes, then the connection is closed.
@@ -270,6 +272,9 @@ async fn converse(mut stream: Stream, connection: usize, shared: &Shared) -> std
             stream.write_all(format!("HTTP/1.1 {status} Early\r\nContent-Length: 0\r\n\r\n").as_bytes()).await?;
             return stream.flush().await;
         }
+        if let Answer::Unread = answer {
+            return std::future::pending().await;
+        }
         let length = request.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
         request.body = vec![0; length];
         stream.read_exact(&mut request.body).await?;
@@ -335,8 +340,8 @@ async fn send(stream: &mut Stream, answer: Answer) -> std::io::Result<bool> {
             stream.flush().await?;
             Ok(true)
         }
-        // Early and gated answers are seen to before.
-        Answer::Early(_) | Answer::When(..) | Answer::Close => Ok(false),
+        // Early and gated answers are seen to before, and one that reads nothing has no end.
+        Answer::Early(_) | Answer::When(..) | Answer::Unread | Answer::Close => Ok(false),
         Answer::Garbage(bytes) => {
             stream.write_all(&bytes).await?;
             stream.flush().await?;

@@ -166,7 +166,7 @@ async fn a_claim_does_not_wait_for_rows_that_another_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn claimers_at_the_same_time_never_get_one_row_twice() {
+async fn p4_claimers_at_the_same_time_never_get_one_row_twice() {
     let db = Database::new(Schema::Ours).await;
     let rows = db.insert(&[A; 400]).await;
     let store = Arc::new(Store::open(&StoreConfig { pool_size: 8, ..config(&db.url) }, silent()).expect("it opens"));

@@ -66,7 +66,7 @@ async fn each_verdict_writes_its_columns() {
 }
 
 #[tokio::test]
-async fn lost_lease_is_not_settled() {
+async fn p3_lost_lease_is_not_settled() {
     let db = Database::new(Schema::Ours).await;
     let rows = db.insert(&[A; 2]).await;
     let stale = db.claim(1).await;
@@ -104,7 +104,7 @@ async fn a_second_settle_changes_nothing_and_the_first_is_found() {
 }
 
 #[tokio::test]
-async fn nothing_leaves_a_final_state_even_where_a_token_was_left_behind() {
+async fn p11_nothing_leaves_a_final_state_even_where_a_token_was_left_behind() {
     let db = Database::new(Schema::Ours).await;
     let rows = db.insert(&[A; 4]).await;
     let leases = db.claim(1).await;

@@ -133,8 +133,8 @@ impl Contender {
     /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.
     pub fn fastest(&self) -> f64 {
         match self {
-            Contender::Outboxd { .. } | Contender::Defaults | Contender::Bare { .. } => 12_000.0,
-            Contender::Graphile { .. } => 6_000.0,
+            Contender::Outboxd { .. } | Contender::Defaults | Contender::Bare { .. } => 20_000.0,
+            Contender::Graphile { .. } => 12_000.0,
             Contender::Sdk { .. } => 600.0,
         }
     }

@@ -261,6 +261,8 @@ impl Report {
         for sample in &self.samples {
             let request = Received {
                 at: std::time::Instant::now(),
+                moment: 0.0,
+                answered: None,
                 connection: 0,
                 client: None,
                 method: sample.method.clone(),

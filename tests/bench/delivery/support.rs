@@ -6,6 +6,8 @@ pub mod certs;
 pub mod eventually;
 #[path = "../../support/keys.rs"]
 pub mod keys;
+#[path = "../../support/moment.rs"]
+pub mod moment;
 #[path = "../../support/receiver.rs"]
 pub mod receiver;
 #[path = "../../support/runtime.rs"]

@@ -215,13 +215,13 @@ fn early() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn bad_http_peers_are_judged_by_the_table() {
+async fn p16_bad_http_peers_are_judged_by_the_table() {
     let table = [floods(), bodies(), framings(), statuses(), ends_and_races()];
     play(table.into_iter().flatten().collect(), &[], 24 << 20).await;
 }
 
 /// Twenty bodies of nine megabytes, each in memory once, sealed and then opened in place.
 #[tokio::test]
-async fn early_answers_are_no_answers_to_what_was_not_sent() {
+async fn p2_early_answers_are_no_answers_to_what_was_not_sent() {
     play(early(), &[], 300 << 20).await;
 }
