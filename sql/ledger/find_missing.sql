@@ -50,7 +50,8 @@ with wanted(version, kind, relation, name) as (
            (14, 'table', $1 || '_attempts_default', null),
            (14, 'index', $1 || '_attempts', $1 || '_attempts_key_idx'),
            (14, 'index', $1 || '_attempts', $1 || '_attempts_acc_idx'),
-           (14, 'index', $1 || '_attempts', $1 || '_attempts_at_idx')
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_at_idx'),
+           (16, 'index', $1, $1 || '_ended_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation) as object

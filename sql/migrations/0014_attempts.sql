@@ -7,7 +7,7 @@
 -- Nothing here comes from a receiver but a status: the URL is without user, query and fragment, with what looks like a secret in
 -- its path replaced, and `code` is of the closed list that the README explains.
 -- Two indexes are all that an attempt pays for: of a key, for whoever asks what became of one webhook; and of an account by
--- time. That of all by time is of a kind that costs next to nothing, since attempts come in its order.
+-- time. That of all by time is of a kind that costs next to nothing, since attempts are written in its order.
 -- Workers of the SDK write none, and take no notice of it.
 -- Needs: CREATE on the schema.
 
@@ -33,12 +33,13 @@ create table if not exists :"outbox_attempts" (
     url               text not null,
     -- As the payload has them.
     notification_type text,
-    notification_id   text
+    notification_id   text,
+    settled_at        timestamptz not null default clock_timestamp()
 ) partition by range (fired_at);
 
 create table if not exists :"outbox_attempts_default" partition of :"outbox_attempts" default;
 
 create index if not exists :"outbox_attempts_key_idx" on :"outbox_attempts" (idempotency_key);
 create index if not exists :"outbox_attempts_acc_idx" on :"outbox_attempts" (account_id, fired_at);
-create index if not exists :"outbox_attempts_at_idx" on :"outbox_attempts" using brin (fired_at)
+create index if not exists :"outbox_attempts_at_idx" on :"outbox_attempts" using brin (settled_at)
     with (pages_per_range = 32, autosummarize = on);

@@ -19,8 +19,11 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod status;
 mod table;
+mod tail;
 mod verify;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,6 +99,15 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
+    /// Say how it stands: what is due and since when, what goes wrong and where, who delivers, and what to do about it.
+    #[command(after_help = status::HELP)]
+    Status(status::Args),
+    /// Tell one webhook's life in plain words: what happened, what happens next and when, or what to do.
+    #[command(after_help = why::HELP)]
+    Why(why::Args),
+    /// Show attempts as they happen.
+    #[command(after_help = tail::HELP)]
+    Tail(tail::Args),
     /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
     #[command(after_help = list::HELP)]
     List(list::Args),
@@ -144,6 +156,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
+        Command::Status(args) => status::run(&args, &Config::load(&sources)?),
+        Command::Why(args) => why::run(&args, &Config::load(&sources)?),
+        Command::Tail(args) => tail::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),

@@ -67,6 +67,14 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_ended = "outbox/list_ended" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_open = "outbox/list_open" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    read_life = "outbox/read_life" (INT8, TEXT);
+    count_states = "outbox/count_states" (INT8);
+    read_attempts = "history/read_attempts" (TEXT, INT8);
+    tail_attempts = "history/tail_attempts" (FLOAT8, TEXT, TEXT, BOOL, INT8);
+    count_recent = "history/count_recent" (INT8);
+    read_destination = "parking/read_destination" (TEXT);
     settle_delivered_recorded = "history/settle_delivered" (
         INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
         INT8_ARRAY

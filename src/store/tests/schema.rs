@@ -170,6 +170,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "scope_keys",
         "scope_keys_idx",
         "destination_idx",
+        "ended_idx",
         "attempts",
         "attempts_default",
         "attempts_key_idx",
