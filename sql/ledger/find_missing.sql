@@ -51,10 +51,14 @@ with wanted(version, kind, relation, name) as (
            (14, 'index', $1 || '_attempts', $1 || '_attempts_key_idx'),
            (14, 'index', $1 || '_attempts', $1 || '_attempts_acc_idx'),
            (14, 'index', $1 || '_attempts', $1 || '_attempts_at_idx'),
+           (15, 'table', $1 || '_audit', null),
+           (15, 'index', $1 || '_audit', $1 || '_audit_run_idx'),
            (16, 'index', $1, $1 || '_ended_idx')
 )
 select version,
-       kind || ' ' || coalesce(name, relation) as object
+       kind || ' ' || coalesce(name, relation)
+           || case when kind = 'index' and to_regclass(quote_ident(name)) is not null
+              then ' (there, but its build was not finished)' else '' end as object
   from wanted
  where case kind
        when 'view' then to_regclass(quote_ident(relation)) is null

@@ -12,14 +12,27 @@ use crate::config::Config;
 use crate::store::{ShownDestination, ShownParked};
 
 /// Enough to see what piles up; the cost does not grow with the backlog.
-const DUE_ROWS: u32 = 10_000;
-const DESTINATIONS: u32 = 1_000;
+const DUE_ROWS: u32 = 20_000;
+const LOOKED_AT: u32 = 5_000;
+const SHOWN: u32 = 1_000;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Let these destinations go, as the list names them: each begins anew with one attempt at a time.
-    #[arg(long, value_name = "NAME", value_parser = super::filter::destination)]
+    #[arg(long, visible_alias = "resume", value_name = "NAME", value_parser = super::filter::destination)]
     release: Vec<String>,
+    /// Leave these destinations alone, whatever they would answer: their rows wait, and keep their retry horizon.
+    #[arg(long, value_name = "NAME", value_parser = super::filter::destination, requires_all = ["time", "reason"])]
+    park: Vec<String>,
+    /// For how long, for example 2h. Then one row is tried, as after any pause.
+    #[arg(long = "for", id = "time", value_name = "TIME", value_parser = pause)]
+    time: Option<Duration>,
+    /// Why, for the audit.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who, for the audit. By default the user and machine that this runs as.
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -30,11 +43,21 @@ pub(super) struct Args {
 pub(super) const HELP: &str = "\
 A destination is parked when it failed several times in a row, or when it asked
 for it (Retry-After). Its rows wait, uncounted. When the time is over one row is
-tried; a reply lets the destination go. Due rows are counted among the 10,000
-that have waited longest.
+tried; a reply lets the destination go. Of many due rows some are counted, as in
+100 or more.
 
   outboxd destinations
+  outboxd destinations --park buyer.example.com --for 2h --reason 'their maintenance'
   outboxd destinations --release buyer.example.com";
+
+/// Rows of a parked destination may wait for it as long as their horizons allow.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match pause.as_secs() {
+        1..=604_800 => Ok(pause),
+        _ => Err("from 1s to 7d".into()),
+    }
+}
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all(config)?;
@@ -43,7 +66,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             let done = show(args, outbox).await;
             done.map_err(|failure| failure.about(&outbox.title()))?;
         }
-        release(&args.release, &chosen).await
+        park(args, &chosen).await?;
+        release(args, &chosen).await
     })
 }
 
@@ -55,25 +79,48 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    if !args.release.is_empty() {
+    if !args.release.is_empty() || !args.park.is_empty() {
         return Ok(());
     }
-    let shown = outbox.store.list_destinations(DUE_ROWS, DESTINATIONS).await?;
-    let counted: u64 = shown.iter().map(|one| one.due).sum();
-    let more = counted >= u64::from(DUE_ROWS);
+    // Without the index each destination would take a look at every row.
+    outbox.store.preflight().await?;
+    if !outbox.store.finds_by_destination() {
+        return Err(Failure::config(
+            "no index finds rows by their destination, so that counting them would read them all: run `outboxd migrate`"
+                .into(),
+        ));
+    }
+    let (shown, are_more) = outbox.store.list_destinations(LOOKED_AT, DUE_ROWS, SHOWN).await?;
+    let are_more = are_more || shown.len() >= SHOWN as usize;
     print(&match args.json {
-        true => in_json(outbox, &shown, more),
-        false => outbox.heading() + &in_words(&shown, more),
+        true => in_json(outbox, &shown, are_more),
+        false => outbox.heading() + &in_words(&shown, are_more),
     })
 }
 
+/// Parks each in all of the outboxes: whichever has rows for it.
+async fn park(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let (Some(time), Some(reason)) = (args.time, args.reason.as_deref()) else { return Ok(()) };
+    let actor = super::steer::actor(args.actor.as_deref());
+    for name in &args.park {
+        for outbox in chosen {
+            let done = outbox.store.park_by_hand(name, time.as_secs_f64(), reason, &actor).await;
+            done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
+        }
+        println!("{name} is parked for {}; every replica sees it within five seconds", spelt(time));
+    }
+    Ok(())
+}
+
 /// Lets each go in whichever outbox it is parked.
-async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
+async fn release(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let actor = super::steer::actor(args.actor.as_deref());
+    let reason = args.reason.as_deref().unwrap_or("let go by hand");
     let mut absent = Vec::new();
-    for name in names {
+    for name in &args.release {
         let mut released = false;
         for outbox in chosen {
-            let done = outbox.store.release_destination(name).await;
+            let done = outbox.store.release_by_hand(name, reason, &actor).await;
             released |= done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
         }
         match released {
@@ -87,12 +134,14 @@ async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
     }
 }
 
-fn in_words(shown: &[ShownDestination], more: bool) -> String {
+fn in_words(shown: &[ShownDestination], are_more: bool) -> String {
     let mut text = String::new();
-    for ShownDestination { destination, due, due_for, parked } in shown {
+    for ShownDestination { destination, due, is_more, due_for, parked } in shown {
         let name = if destination.is_empty() { "(known to their registrations)" } else { destination };
         let waiting = match due_for {
-            Some(oldest) => format!("{due} due, the oldest for {}", spelt(*oldest)),
+            Some(oldest) => {
+                format!("{due}{} due, the oldest for {}", if *is_more { " or more" } else { "" }, spelt(*oldest))
+            }
             None => "none due".into(),
         };
         text += &format!("{name:<40}  {waiting}");
@@ -101,8 +150,8 @@ fn in_words(shown: &[ShownDestination], more: bool) -> String {
         }
         text += "\n";
     }
-    if more {
-        text += &format!("more rows are due than the {DUE_ROWS} that were counted\n");
+    if are_more {
+        text += "there are more destinations than are shown\n";
     }
     if shown.is_empty() {
         text += "nothing is due and nothing is parked\n";
@@ -121,7 +170,7 @@ fn parked_in_words(parked: &ShownParked) -> String {
     format!("{state}: {reason}{times}, since {}, seen by {replica}", spelt(*since))
 }
 
-fn in_json(outbox: &Chosen, shown: &[ShownDestination], more: bool) -> String {
+fn in_json(outbox: &Chosen, shown: &[ShownDestination], are_more: bool) -> String {
     let parked = |parked: &ShownParked| {
         json!({
             "state": match &parked.prober {
@@ -136,13 +185,13 @@ fn in_json(outbox: &Chosen, shown: &[ShownDestination], more: bool) -> String {
     };
     let one = |shown: &ShownDestination| {
         json!({
-            "destination": shown.destination, "due": shown.due,
+            "destination": shown.destination, "due": shown.due, "more_due": shown.is_more,
             "oldest_due_seconds": shown.due_for.map(|oldest| oldest.as_secs_f64()),
             "parked": shown.parked.as_ref().map(parked),
         })
     };
     let destinations: Vec<Value> = shown.iter().map(one).collect();
-    let mut all = json!({"destinations": destinations, "more_due_rows": more});
+    let mut all = json!({"destinations": destinations, "more_destinations": are_more});
     outbox.put_name(&mut all);
     format!("{all}\n")
 }

@@ -63,6 +63,10 @@ impl Failure {
         Failure { code: IO, message }
     }
 
+    pub(super) fn permission(message: String) -> Failure {
+        Failure { code: NO_PERMISSION, message }
+    }
+
     /// Not now; the same again may succeed later.
     pub(super) fn not_yet(message: String) -> Failure {
         Failure { code: TEMP_FAIL, message }
@@ -106,7 +110,9 @@ impl From<StoreError> for Failure {
             Kind::Permission => NO_PERMISSION,
             Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
             Kind::Other { .. } | Kind::Unreadable { .. } | Kind::Damaged(_) => SOFTWARE,
-            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
+            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended | Kind::Locked { .. } => {
+                UNAVAILABLE
+            }
         };
         Failure { code, message: error.to_string() }
     }

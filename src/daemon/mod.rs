@@ -11,6 +11,7 @@ mod pace;
 mod presence;
 mod receive;
 mod reload;
+mod sampling;
 mod snapshots;
 mod sweep;
 mod watch;

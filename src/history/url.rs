@@ -5,6 +5,8 @@
 const REDACTED: &str = "redacted";
 /// Longer runs of letters or digits are no words, and no numbers that a person chose.
 const LONGEST_WORD: usize = 16;
+/// So few letters are no secret.
+const SHORT: usize = 4;
 const LONGEST_NUMBER: usize = 6;
 const LONGEST_PART: usize = 48;
 /// Words hold a vowel now and then; what is drawn at random seldom does.
@@ -58,6 +60,9 @@ fn is_version(run: &str) -> bool {
 /// One word, or several joined by capitals.
 fn is_word(run: &str) -> bool {
     let letters = run.as_bytes();
+    if letters.len() <= SHORT && letters.iter().all(u8::is_ascii_alphabetic) {
+        return true;
+    }
     if letters.len() > LONGEST_WORD || !letters.iter().all(u8::is_ascii_alphabetic) {
         return false;
     }

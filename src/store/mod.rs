@@ -9,6 +9,7 @@ mod error;
 mod filter;
 mod forward;
 mod history;
+mod hosts;
 mod import;
 mod inbox;
 mod inspect;
@@ -16,6 +17,7 @@ mod life;
 mod listen;
 mod look;
 mod migrate;
+mod migrator;
 mod parking;
 mod preflight;
 mod replicas;
@@ -25,6 +27,7 @@ mod sealed;
 mod settle;
 mod snapshots;
 mod statement;
+mod steer;
 mod sweep;
 mod table;
 #[cfg(test)]
@@ -33,6 +36,7 @@ mod tls;
 mod webhook_inbox;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,12 +66,13 @@ pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
+pub(crate) use steer::{Action, Order, PastContent, RecentRows, Renewed, Steerable};
 pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
-use listen::Ear;
+use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
 
@@ -76,7 +81,8 @@ pub(crate) struct Store {
     door: Door,
     statements: Statements,
     table: TableName,
-    ear: Ear,
+    /// For connections outside the pool.
+    hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
     /// Whether attempts could be written down then, and since.
@@ -113,16 +119,17 @@ impl Store {
     /// Checks the configuration and connects to nothing: a database that is not there yet is found missing by
     /// the first statement, and found by a later one.
     pub(crate) fn open(config: &StoreConfig, observer: Observer) -> Result<Store, OpenError> {
+        let hosts = connect::hosts(config)?;
         Ok(Store {
             door: Door {
-                pool: connect::pool(config)?,
+                pool: connect::pool(config, &hosts)?,
                 named: config.prepared_statements,
                 timeout: config.statement_timeout,
                 observer,
             },
             statements: Statements::render(&config.table),
             table: config.table.clone(),
-            ear: Ear::new(config)?,
+            hosts,
             by_destination: AtomicBool::new(false),
             attempts: AtomicBool::new(false),
         })
@@ -247,6 +254,11 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// The database's clock in Unix seconds.
+    pub(crate) async fn probe_clock(&self) -> Result<f64, StoreError> {
+        Ok(self.probe().await?.clock)
     }
 
     /// The same of a database that claims and takes in: one that takes no writes is an error.

@@ -40,9 +40,8 @@ impl Store {
     /// or `sql/outbox/list_open.sql` where these know a shorter way.
     pub(crate) async fn list_rows(&self, filter: &Filter, below: Option<i64>, limit: u32) -> Result<Page, StoreError> {
         let mut page = Page { rows: Vec::new(), below };
-        let all = |states: &[RowState]| {
-            !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state))
-        };
+        let all =
+            |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
         let mut statement = match () {
             () if all(&[RowState::Expired, RowState::Invalid]) => &self.statements.list_ended,
             () if all(&[RowState::Pending, RowState::InFlight]) => &self.statements.list_open,

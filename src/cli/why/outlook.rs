@@ -70,7 +70,11 @@ fn expired(life: &Life) -> Outlook {
 
 fn quarantined(life: &Life) -> Outlook {
     Outlook {
-        now: format!("quarantined {} ago, since no later attempt could end better: {}", brief(life.changed_ago), last_outcome(life)),
+        now: format!(
+            "quarantined {} ago, since no later attempt could end better: {}",
+            brief(life.changed_ago),
+            last_outcome(life)
+        ),
         next: "nothing: it is not tried again".into(),
         advice: Some(format!("{}. Then requeue it: `outboxd requeue --task {}`", mend(life), life.task)),
     }
@@ -80,7 +84,10 @@ fn held(life: &Life) -> Outlook {
     if life.next_in > 0.0 {
         return Outlook {
             now: format!("attempt {} is under way, begun at most {} ago", life.attempts, brief(life.changed_ago)),
-            next: format!("it ends, or its lease does, in {}; then somebody else takes the row up", brief(span(life.next_in))),
+            next: format!(
+                "it ends, or its lease does, in {}; then somebody else takes the row up",
+                brief(span(life.next_in))
+            ),
             advice: None,
         };
     }
@@ -166,7 +173,7 @@ fn cause(life: &Life) -> Option<Cause> {
 fn mend(life: &Life) -> String {
     match cause(life) {
         Some(cause) => format!(
-            "this is for the {} to mend (`{}` in README, \"Runbook\"; such a row is {})",
+            "this is for the {} to mend (`{}` in README, \"Outcome codes\"; such a row is {})",
             cause.blame().who(),
             cause.code(),
             cause.class(StatusPolicy::Default).consequence()

@@ -21,7 +21,7 @@ fn attempt(url: &str) -> NewAttempt<'_> {
 async fn recorded(db: &Database) -> String {
     let sql = format!(
         "select string_agg(concat_ws(' ', outbox_id - (select min(id) from {TABLE}), attempt, status, http_status, \
-         coalesce(code, '-'), took_ms, payload_bytes, url, notification_type, sequence_number), E'\\n' order by outbox_id, attempt) \
+         coalesce(code, '-'), took_ms, payload_bytes, a.url, notification_type, sequence_number), E'\\n' order by outbox_id, attempt) \
          from {ATTEMPTS} as a join {TABLE} as o on o.id = a.outbox_id and o.account_id = a.account_id \
          and o.task_id = a.task_id and o.idempotency_key = a.idempotency_key"
     );

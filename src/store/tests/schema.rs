@@ -19,7 +19,7 @@ fn sql_files(below: &str) -> BTreeSet<String> {
 
 async fn migrate(store: &Store) -> Vec<Passed> {
     let mut passed = Vec::new();
-    store.migrate(|one| passed.push(one)).await.expect("the migrations apply");
+    store.migrate(Duration::from_secs(60), |one| passed.push(one)).await.expect("the migrations apply");
     passed
 }
 
@@ -36,7 +36,9 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "ledger", "demo"];
+    let rooms = [
+        "outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "steer", "ledger", "demo", "history",
+    ];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -176,6 +178,8 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "attempts_key_idx",
         "attempts_acc_idx",
         "attempts_at_idx",
+        "audit",
+        "audit_run_idx",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
@@ -190,7 +194,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_audit_run_idx my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 
@@ -265,6 +269,7 @@ async fn the_preflight_names_privileges_that_the_user_lacks() {
         (Severity::Warn, Fact::ComposedUnreadable),
         (Severity::Warn, Fact::ReplicasUnwritable),
         (Severity::Warn, Fact::ParkingUnwritable),
+        (Severity::Warn, Fact::AttemptsUnwritable),
         (Severity::Warn, Fact::RowSecurity),
         (Severity::Refuse, Fact::Unwritable { columns: vec!["updated_at"] }),
     ];
