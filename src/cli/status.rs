@@ -18,6 +18,7 @@ use crate::store::{Backlog, Replica, ShownDestination, States};
 /// Rows of a kind are counted so far; the cost does not grow with the table.
 const COUNTED: u32 = 10_000;
 const ATTEMPTS: u32 = 100_000;
+const LOOKED_AT: u32 = 500;
 /// Destinations that are shown.
 const SHOWN: u32 = 10;
 const ENVELOPE_KEY: &str = "envelope key";
@@ -80,7 +81,7 @@ async fn look(outbox: &Chosen, config: &Config) -> Result<Standing, Failure> {
     let answered = asked.1.elapsed();
     let ours = asked.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + answered / 2;
     let (destinations, _) = match store.shares_parking().await? {
-        true => store.list_destinations(SHOWN, COUNTED, SHOWN).await?,
+        true => store.list_destinations(LOOKED_AT, COUNTED, SHOWN).await?,
         false => Default::default(),
     };
     let snapshots = store.find_snapshots().await?;

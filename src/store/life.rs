@@ -97,10 +97,9 @@ impl Store {
 
     /// `sql/history/count_recent.sql`; nothing where there is no history.
     pub(crate) async fn count_recent(&self, most: u32) -> Result<Option<Vec<(Option<String>, i64)>>, StoreError> {
-        let counted = self.read_all(&self.statements.count_recent, &[&i64::from(most)], |answer| {
-            Ok((read(answer, "code")?, read(answer, "attempts")?))
-        });
-        where_kept(counted.await)
+        let parameters: [Parameter<'_>; 1] = [&i64::from(most)];
+        let read_both = |answer: &Answer| Ok((read(answer, "code")?, read(answer, "attempts")?));
+        where_kept(self.read_all(&self.statements.count_recent, &parameters, read_both).await)
     }
 
     /// `sql/outbox/count_states.sql`

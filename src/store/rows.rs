@@ -42,26 +42,28 @@ impl Store {
         let mut page = Page { rows: Vec::new(), below };
         let all =
             |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
-        let mut statement = match () {
-            () if all(&[RowState::Expired, RowState::Invalid]) => &self.statements.list_ended,
-            () if all(&[RowState::Pending, RowState::InFlight]) => &self.statements.list_open,
-            () => &self.statements.list_rows,
-        };
+        let ended = all(&[RowState::Expired, RowState::Invalid]);
+        let mut few_open = all(&[RowState::Pending, RowState::InFlight]);
         loop {
             let wanted = i64::from(limit) - page.rows.len() as i64;
             let asked = filter.parameters();
             let mut parameters: Vec<Parameter<'_>> = asked.each().to_vec();
             let from = page.below.unwrap_or(i64::MAX);
             parameters.extend([&from as Parameter<'_>, &wanted, &LOOK]);
+            let statement = match (few_open, ended) {
+                (true, _) => &self.statements.list_open,
+                (_, true) => &self.statements.list_ended,
+                _ => &self.statements.list_rows,
+            };
             let answers = self.read_all(statement, &parameters, read_looked).await?;
             let mut looked_to = None;
             for (to, row) in answers {
                 looked_to = to;
                 page.rows.extend(row);
             }
-            if looked_to.is_some() && std::ptr::eq(statement, &raw const self.statements.list_open) {
-                // More are open than it looks at.
-                statement = &self.statements.list_rows;
+            // More are open than it looks at, so that they are found soon in their own order.
+            if few_open && looked_to.is_some() {
+                few_open = false;
                 continue;
             }
             let full = page.rows.len() >= limit as usize;

@@ -65,3 +65,4 @@ mod verify;
 mod wake;
 mod watch;
 mod webhooks;
+mod why;
