@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 50;
 pub(super) struct Args {
     /// The webhook's idempotency key, its task's id, or its row's number.
     #[arg(value_name = "KEY|TASK|ID")]
-    name: String,
+    webhook: String,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -59,14 +59,14 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         }
         Err(Failure::absent(format!(
             "neither the outbox nor the history has {}; a task that has not ended has no webhook yet",
-            harmless(&args.name)
+            harmless(&args.webhook)
         )))
     })
 }
 
 async fn look(args: &Args, outbox: &Chosen) -> Result<Option<Told>, Failure> {
     let store = &outbox.store;
-    let name = args.name.as_str();
+    let name = args.webhook.as_str();
     let mut life = store.read_life(None, Some(name)).await?;
     if let (None, Ok(id)) = (&life, name.parse::<i64>()) {
         life = store.read_life(Some(id), None).await?;
