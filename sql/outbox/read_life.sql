@@ -27,6 +27,10 @@ select o.id::bigint as id,
        o.last_http_status,
        o.last_error
   from :"outbox" as o
- where o.id = $1::bigint or o.task_id = $2::text or o.idempotency_key = $2::text
+ where o.id = any (array(select $1::bigint
+                          union all
+                         select id from :"outbox" where task_id = $2::text
+                          union all
+                         select id from :"outbox" where idempotency_key = $2::text))
  order by o.task_id = $2::text desc, o.id
  limit 1;

@@ -59,7 +59,7 @@ struct Standing {
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let chosen = args.outbox.open_all(config)?;
+    let chosen = args.outbox.open_all_to_look(config)?;
     block_on(async {
         for outbox in &chosen {
             let standing = look(outbox, config).await.map_err(|failure| failure.about(&outbox.title()))?;

@@ -51,7 +51,7 @@ Reads the history that every replica writes (history.enabled). Until it is broke
   outboxd tail --account acc_1 --json | jq -r .code";
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let store = args.outbox.open_one(config)?;
+    let store = args.outbox.open_one_to_look(config)?;
     block_on(follow(args, &store))
 }
 

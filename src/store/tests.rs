@@ -182,6 +182,7 @@ fn config(url: &str) -> StoreConfig {
         statement_timeout: Duration::from_secs(30),
         table: table(),
         keep_plans: false,
+        bitmaps: false,
     }
 }
 
