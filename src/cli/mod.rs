@@ -23,9 +23,12 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod status;
 mod steer;
 mod table;
+mod tail;
 mod verify;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -119,6 +122,15 @@ enum Command {
     /// Ask the daemon beside it whether it lives, for a container's health check.
     #[command(after_help = healthcheck::HELP)]
     Healthcheck(healthcheck::Args),
+    /// Say how it stands: what is due and since when, what goes wrong and where, who delivers, and what to do about it.
+    #[command(after_help = status::HELP)]
+    Status(status::Args),
+    /// Tell one webhook's life in plain words: what happened, what happens next and when, or what to do.
+    #[command(after_help = why::HELP)]
+    Why(why::Args),
+    /// Show attempts as they happen.
+    #[command(after_help = tail::HELP)]
+    Tail(tail::Args),
     /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
     #[command(after_help = list::HELP)]
     List(list::Args),
@@ -179,6 +191,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
         Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
+        Command::Status(args) => status::run(&args, &Config::load(&sources)?),
+        Command::Why(args) => why::run(&args, &Config::load(&sources)?),
+        Command::Tail(args) => tail::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),

@@ -3,6 +3,7 @@
 mod census;
 mod expiry;
 mod hear;
+mod history;
 mod loops;
 mod outage;
 mod outboxes;

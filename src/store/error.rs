@@ -116,6 +116,19 @@ impl StoreError {
         StoreError { statement, kind }
     }
 
+    /// Whether the database was out of reach or not itself, so that the same again may do.
+    pub(crate) fn is_transient(&self) -> bool {
+        match &self.kind {
+            Kind::Unavailable(unavailable) => *unavailable != Unavailable::OutOfResources,
+            Kind::ReadOnly | Kind::Contended => true,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self.kind, Kind::Timeout { .. })
+    }
+
     /// Whether what is listened to lets no notification through, rather than being out of reach.
     pub(crate) fn is_deafness(&self) -> bool {
         self.kind == Kind::Unavailable(Unavailable::Deaf)

@@ -26,6 +26,7 @@ pub(super) const WAKE_UPS: &str = "outboxd_wakeups_total";
 pub(super) const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
 pub(super) const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 pub(super) const PURGED_ROWS: &str = "outboxd_purged_rows_total";
+pub(super) const UNRECORDED: &str = "outboxd_attempts_unrecorded_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
@@ -103,6 +104,7 @@ fn describe() {
         count,
         "Verdicts given up because their lease ended before Postgres took them."
     );
+    describe_counter!(UNRECORDED, count, "Attempts settled without a record, since the history could not be written.");
     describe_gauge!(IN_FLIGHT, count, "Rows claimed and not yet settled by this process.");
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");

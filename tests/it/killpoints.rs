@@ -163,7 +163,7 @@ async fn k8_killed_with_the_reply_in_hand_the_row_comes_twice() {
 /// The database has done what it was asked for, and nobody was left to hear of it.
 #[tokio::test]
 async fn k9_killed_before_the_settle_was_answered_it_holds_and_nothing_comes_twice() {
-    sent_once("outbox/settle_delivered").await;
+    sent_once("history/settle_delivered").await;
 }
 
 /// The same while the statement still waits: the server ends what a dead client asked for.
@@ -283,7 +283,7 @@ async fn k13_killed_between_two_sets_of_keys_rows_of_both_are_delivered() {
 /// Every point on the way of a row, one after the other, over the same rows.
 #[tokio::test]
 async fn p6_p12_p18_whatever_point_it_is_killed_at_every_row_ends_delivered() {
-    const POINTS: [&str; 9] = ["k1", "k2", "k3", "k4", "k5", "k7", "k8", "outbox/settle_delivered", "k10"];
+    const POINTS: [&str; 9] = ["k1", "k2", "k3", "k4", "k5", "k7", "k8", "history/settle_delivered", "k10"];
     let mut scene = Scene::new().await;
     let config = scene.config();
     for point in POINTS {

@@ -19,6 +19,7 @@ mod drain;
 mod faults;
 mod fence;
 mod hardening;
+
 mod history;
 mod host_agents;
 mod host_parity;
@@ -69,3 +70,4 @@ mod verify;
 mod wake;
 mod watch;
 mod webhooks;
+mod why;

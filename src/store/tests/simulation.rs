@@ -226,7 +226,9 @@ impl Simulation {
             }
             Op::Migrate => {
                 let patience = Duration::from_secs(60);
-                self.database.store.migrate(patience, |_| {}).await.expect("the migrations apply")
+                self.database.store.migrate(patience, |_| {}).await.expect("the migrations apply");
+                // Which finds that attempts can be written down from now on.
+                self.database.store.preflight().await.expect("it answers");
             }
         }
     }
@@ -468,17 +470,21 @@ impl Simulation {
 async fn write(store: &Store, lease: Lease, verdict: &Verdict, delay: Duration) -> (Settle, Vec<Settled>) {
     let error = verdict.last_error().unwrap_or_default();
     let http_status = verdict.status();
+    // With a record of the attempt and without, whichever it is.
+    let recorded = [NewAttempt::default()];
+    let attempts = (lease.id % 2 == 0 && store.takes_attempts()).then_some(&recorded[..]);
     let (how, settled) = match verdict {
         Verdict::Delivered { .. } => {
             let rows = [Delivered { lease, http_status: http_status.unwrap_or_default() }];
-            (Settle::Delivered, store.settle_delivered(&rows).await)
+            (Settle::Delivered, store.settle_delivered(&rows, attempts).await)
         }
         Verdict::Retry { .. } => {
-            (Settle::Retried, store.settle_retried(&[Retried { lease, delay, http_status, error }]).await)
+            (Settle::Retried, store.settle_retried(&[Retried { lease, delay, http_status, error }], attempts).await)
         }
-        Verdict::Quarantine { .. } => {
-            (Settle::Quarantined, store.settle_quarantined(&[Quarantined { lease, http_status, error }]).await)
-        }
+        Verdict::Quarantine { .. } => (
+            Settle::Quarantined,
+            store.settle_quarantined(&[Quarantined { lease, http_status, error }], attempts).await,
+        ),
         Verdict::GiveBack { .. } => (Settle::GivenBack, store.give_back(&[GivenBack { lease, delay }]).await),
     };
     (how, settled.expect("it answers"))
