@@ -141,36 +141,7 @@ impl Database {
 
     /// Pending rows, in one statement, with the defaults that the table gives.
     pub async fn insert(&self, rows: &[Sealed]) {
-        macro_rules! column {
-            ($field:ident) => {
-                rows.iter().map(|row| row.draft.$field.as_str()).collect::<Vec<&str>>()
-            };
-        }
-        let scopes: Vec<Option<&str>> = rows.iter().map(|row| row.draft.signing_scope_id.as_deref()).collect();
-        let bodies: Vec<&[u8]> = rows.iter().map(|row| row.encrypted_body.as_slice()).collect();
-        let nonces: Vec<&[u8]> = rows.iter().map(|row| row.envelope_nonce.as_slice()).collect();
-        let sql = format!(
-            "INSERT INTO {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, \
-             idempotency_key, signing_scope_id, encrypted_body, envelope_nonce, retry_horizon_seconds) \
-             SELECT given.*, 86400 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
-             $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[]) AS given"
-        );
-        self.execute(
-            &sql,
-            &[
-                &column!(task_id),
-                &column!(account_id),
-                &column!(task_type),
-                &column!(terminal_status),
-                &column!(url),
-                &column!(operation_id),
-                &column!(idempotency_key),
-                &scopes,
-                &bodies,
-                &nonces,
-            ],
-        )
-        .await;
+        insert_on(&self.client, rows).await.unwrap_or_else(|error| panic!("the rows are refused: {error:?}"));
     }
 
     /// The same, due in an hour; no daemon sees them before that.
@@ -212,6 +183,41 @@ impl Database {
     pub async fn count(&self, state: &str) -> usize {
         self.rows().await.iter().filter(|row| row.state == state).count()
     }
+}
+
+/// Pending rows, in one statement, with the defaults that the table gives.
+pub async fn insert_on(client: &Client, rows: &[Sealed]) -> Result<u64, tokio_postgres::Error> {
+    macro_rules! column {
+        ($field:ident) => {
+            rows.iter().map(|row| row.draft.$field.as_str()).collect::<Vec<&str>>()
+        };
+    }
+    let scopes: Vec<Option<&str>> = rows.iter().map(|row| row.draft.signing_scope_id.as_deref()).collect();
+    let bodies: Vec<&[u8]> = rows.iter().map(|row| row.encrypted_body.as_slice()).collect();
+    let nonces: Vec<&[u8]> = rows.iter().map(|row| row.envelope_nonce.as_slice()).collect();
+    let sql = format!(
+        "INSERT INTO {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, \
+         idempotency_key, signing_scope_id, encrypted_body, envelope_nonce, retry_horizon_seconds) \
+         SELECT given.*, 86400 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
+         $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[]) AS given"
+    );
+    client
+        .execute(
+            &sql,
+            &[
+                &column!(task_id),
+                &column!(account_id),
+                &column!(task_type),
+                &column!(terminal_status),
+                &column!(url),
+                &column!(operation_id),
+                &column!(idempotency_key),
+                &scopes,
+                &bodies,
+                &nonces,
+            ],
+        )
+        .await
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
