@@ -48,7 +48,9 @@ with wanted(version, kind, relation, name) as (
            (13, 'storage parameters', $1, null)
 )
 select version,
-       kind || ' ' || coalesce(name, relation) as object
+       kind || ' ' || coalesce(name, relation)
+           || case when kind = 'index' and to_regclass(quote_ident(name)) is not null
+              then ' (there, but its build was not finished)' else '' end as object
   from wanted
  where case kind
        when 'view' then to_regclass(quote_ident(relation)) is null

@@ -1,7 +1,9 @@
--- Purpose: takes the session's time limits off a migration's transaction: another migration may be under way,
--- and an index takes as long as it takes.
+-- Purpose: takes the time limits off a migrator's own session: an index takes as long as it takes, and a limit that cuts a
+-- concurrent build short leaves an invalid index behind.
 -- Parameters: none.
--- Guard: for this transaction only. A statement of its own, since a limit binds the statement that lifts it.
+-- Guard: for a session that nobody else uses afterwards; so not through a pooler in transaction mode. Names that this server
+-- does not know are passed over.
 
-select set_config('statement_timeout', '0', true),
-       set_config('lock_timeout', '0', true);
+select count(set_config(name, '0', false)) as lifted
+  from pg_settings
+ where name in ('statement_timeout', 'lock_timeout', 'transaction_timeout');

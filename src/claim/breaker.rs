@@ -63,6 +63,11 @@ impl Breaker {
         }
     }
 
+    /// When the pause ends or ended, of one that is not closed.
+    pub(super) fn pause_ends(&self) -> Option<Instant> {
+        self.parked.map(|parked| parked.until)
+    }
+
     pub(super) fn reason(&self) -> Option<Reason> {
         self.parked.and_then(|parked| parked.reason)
     }

@@ -71,9 +71,15 @@ struct Destination {
 /// What the next claim may take, destination by destination.
 pub(super) struct Rooms {
     /// Those with another room than the default: parked ones have none, half-open ones one.
-    pub(super) rooms: Vec<(String, u32)>,
+    pub(super) rooms: HashMap<Arc<str>, u32>,
     pub(super) default_room: u32,
     pub(super) parked: usize,
+}
+
+impl Rooms {
+    pub(super) fn of(&self, name: &str) -> u32 {
+        self.rooms.get(name).copied().unwrap_or(self.default_room)
+    }
 }
 
 /// When a row took its place, and whether it is the probe of a parked destination.
@@ -261,14 +267,15 @@ impl Destinations {
     pub(super) fn rooms(&mut self, now: Instant) -> Rooms {
         self.forget(now);
         let Rules { start, most, .. } = self.rules;
-        let mut rooms: Vec<(String, u32)> = self
+        let mut rooms: HashMap<Arc<str>, u32> = self
             .known
             .iter()
-            .map(|(name, destination)| (name.to_string(), destination.room(now)))
+            .map(|(name, destination)| (name, destination.room(now)))
             .filter(|(_, room)| *room != start)
+            .map(|(name, room)| (name.clone(), room))
             .collect();
         if start != most && !self.known.contains_key("") {
-            rooms.push((String::new(), most));
+            rooms.insert("".into(), most);
         }
         Rooms { rooms, default_room: start, parked: self.parked(now) }
     }
@@ -313,13 +320,13 @@ impl Destinations {
         self.lists[list].sharing.clone()
     }
 
-    /// When the next parked destination may be probed.
-    pub(super) fn next_probe(&self, now: Instant) -> Option<Instant> {
-        let until = |destination: &Destination| match destination.breaker.state(now) {
-            State::Parked { until } => Some(until),
-            _ => None,
-        };
-        self.known.values().filter_map(until).min()
+    /// When the next pause ends of those that end after a moment, whether or not it is over by now.
+    pub(super) fn next_probe(&self, after: Instant) -> Option<Instant> {
+        self.known
+            .values()
+            .filter_map(|destination| destination.breaker.pause_ends())
+            .filter(|ends| *ends > after)
+            .min()
     }
 
     /// Whether a row of it would be the probe.

@@ -14,7 +14,7 @@
 //! What is left is put down by destination, so that a pass never waits: everything due is in front of the pass, is put down
 //! as left behind, or is found by the next list.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -154,19 +154,17 @@ impl Looks {
     /// What a claim of up to so many rows looks at. `by_destination`: whether rows can be looked at by name at all.
     pub(super) fn next(&mut self, rooms: &Rooms, rows: u32, by_destination: bool) -> Look {
         self.put_down_what_came();
-        let room: HashMap<&str, u32> = rooms.rooms.iter().map(|(name, room)| (name.as_str(), *room)).collect();
-        let room = |name: &str| room.get(name).copied().unwrap_or(rooms.default_room);
-        let any_full = rooms.rooms.iter().any(|(_, room)| *room == 0);
+        let any_full = rooms.rooms.values().any(|room| *room == 0);
         self.blind = !by_destination && any_full;
         if !by_destination || (self.behind.is_empty() && !any_full && !self.dear) {
             self.behind.clear();
             (self.pass, self.covered, self.barren) = (None, None, 0);
             return Look::Head;
         }
-        let named = self.choose(|name| room(name) > 0);
+        let named = self.choose(|name| rooms.of(name) > 0);
         // Twice the even share, since some will have less.
         let each = (rows * 2).div_ceil(named.len().max(1) as u32);
-        self.sparing = named.len() == NAMED || named.iter().any(|(name, _)| room(name) > each);
+        self.sparing = named.len() == NAMED || named.iter().any(|(name, _)| rooms.of(name) > each);
         let begins = self.covered.map_or(Position::HEAD, |covered| Position::before(covered.less(SLACK)));
         let pass = self.pass.get_or_insert(Pass { after: begins, began: None });
         Look::Around { around: Around { after: pass.after, most: self.stride.max(rows), named }, each }
@@ -190,8 +188,15 @@ impl Looks {
         self.outlook = if taken > 0 { Outlook::More } else { Outlook::Nothing };
     }
 
-    /// The answer to a look around, of which so many rows were wanted and taken.
-    pub(super) fn saw_around(&mut self, asked: &Around, seen: &Seen, wanted: u32, taken: u32) {
+    /// The answer to a look around, of which so many rows were wanted and taken. `has_more`: whether a destination has more
+    /// room than the look was told of.
+    pub(super) fn saw_around(
+        &mut self,
+        asked: &Around,
+        seen: &Seen,
+        (wanted, taken): (u32, u32),
+        has_more: impl Fn(&str) -> bool,
+    ) {
         for (name, _) in &asked.named {
             // What was looked at by name goes on from its first row that is left.
             self.behind.remove(name);
@@ -204,8 +209,10 @@ impl Looks {
         }
         self.pass_on(asked, seen, taken < wanted);
         let named_left = self.sparing && asked.named.iter().any(|(name, _)| self.behind.contains_key(name));
+        // By name it may be taken at once.
+        let left_with_room = seen.left.iter().any(|(name, _)| has_more(name));
         self.outlook = match taken {
-            _ if self.pass.is_some() || taken >= wanted || named_left => Outlook::More,
+            _ if self.pass.is_some() || taken >= wanted || named_left || left_with_room => Outlook::More,
             _ if !self.behind.is_empty() => Outlook::Left,
             0 => Outlook::Nothing,
             _ => Outlook::More,

@@ -5,6 +5,7 @@ mod breaker;
 mod cap;
 mod composed;
 mod destinations;
+mod given;
 mod list;
 mod looks;
 mod offers;
@@ -13,7 +14,6 @@ mod parking;
 mod shares;
 mod slots;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::envelope::Row;
 use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
-use destinations::Rooms;
+use given::Given;
 use list::list_beside;
 use looks::Look;
 pub(crate) use outcome::{Outcome, Reason};
@@ -125,17 +125,18 @@ impl Slots {
         self.use_room();
         let mut rooms = self.offer(asked_at);
         metrics::destinations_parked(rooms.parked);
-        rooms.rooms.retain(|(name, _)| !except.iter().any(|one| **one == **name));
-        rooms.rooms.extend(except.iter().map(|name| (name.to_string(), 0)));
-        let look = self.looks().next(&rooms, permits.len() as u32, store.finds_by_destination());
+        rooms.rooms.extend(except.iter().map(|name| (name.clone(), 0)));
+        let by_name = store.finds_by_destination();
+        let look = self.looks().next(&rooms, permits.len() as u32, by_name);
         list_beside(self, store);
+        let given = Given::of(&rooms, by_name).with_named(&rooms, &look);
         let request = ClaimRequest {
             max_rows: permits.len() as u32,
             max_bytes: max_bytes as u64,
             token: LeaseToken::new(crate::secret::random()),
             lease: self.limits().lease,
-            default_room: rooms.default_room,
-            rooms: self.rooms_in(rooms, &look),
+            default_room: given.others,
+            rooms: self.with_in_flight(&given),
         };
         let batch = match &look {
             Look::Head => {
@@ -145,7 +146,8 @@ impl Slots {
             }
             Look::Around { around, .. } => {
                 let (rows, seen) = store.claim_around(&request, around).await?;
-                self.looks().saw_around(around, &seen, request.max_rows, rows.len() as u32);
+                let taken = (request.max_rows, rows.len() as u32);
+                self.looks().saw_around(around, &seen, taken, |name| given.understates(rooms.of(name)));
                 rows
             }
         };
@@ -156,23 +158,15 @@ impl Slots {
         Ok(batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect())
     }
 
-    /// What each destination may take in this look, and what it holds already.
-    fn rooms_in(&self, rooms: Rooms, look: &Look) -> Vec<DestinationRoom> {
+    /// What each destination may take, and what it holds already.
+    fn with_in_flight(&self, given: &Given) -> Vec<DestinationRoom> {
         let destinations = self.destinations();
-        let mut given: HashMap<Arc<str>, u32> =
-            rooms.rooms.into_iter().map(|(name, room)| (name.into(), room)).collect();
-        if let Look::Around { around, each } = look {
-            for (name, _) in &around.named {
-                let room = given.entry(name.clone()).or_insert(rooms.default_room);
-                *room = (*room).min(*each);
-            }
-        }
-        let room = |(name, room): (Arc<str>, u32)| DestinationRoom {
-            room,
-            in_flight: destinations.in_flight(&name),
-            destination: name,
+        let room = |(name, room): &(Arc<str>, u32)| DestinationRoom {
+            room: *room,
+            in_flight: destinations.in_flight(name),
+            destination: name.clone(),
         };
-        given.into_iter().map(room).collect()
+        given.rooms.iter().map(room).collect()
     }
 
     fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {

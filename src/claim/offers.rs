@@ -2,6 +2,7 @@
 //! same. Knows no rows, and with one outbox changes nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ pub(super) struct Offers {
 }
 
 struct Offer {
-    rooms: HashMap<String, u32>,
+    rooms: HashMap<Arc<str>, u32>,
     default_room: u32,
     at: Instant,
 }
@@ -31,7 +32,7 @@ impl Offers {
 
     /// Of what is there, less what was offered to others, the part of one outbox: a claim that takes all of it leaves
     /// something for whoever claims next, and finds more itself the next time.
-    pub(super) fn offer(&mut self, own: usize, mut there: Rooms, now: Instant) -> Rooms {
+    pub(super) fn offer(&mut self, own: usize, there: Rooms, now: Instant) -> Rooms {
         if self.weights.len() == 1 {
             return there;
         }
@@ -43,20 +44,20 @@ impl Offers {
             .filter_map(|(_, offer)| offer.as_ref())
             .filter(|offer| now.saturating_duration_since(offer.at) < KEPT_FOR)
             .collect();
-        let mut rooms: HashMap<String, u32> = there.rooms.drain(..).collect();
+        let Rooms { mut rooms, default_room: all_of_it, parked } = there;
         // What is not in the list for us was in theirs, when it had less than all.
         for name in others.iter().flat_map(|offer| offer.rooms.keys()) {
-            rooms.entry(name.clone()).or_insert(there.default_room);
+            rooms.entry(name.clone()).or_insert(all_of_it);
         }
         for (name, room) in &mut rooms {
             let offered = others.iter().map(|offer| offer.rooms.get(name).copied().unwrap_or(offer.default_room)).sum();
             *room = self.part(own, room.saturating_sub(offered)).1;
         }
         // For what nobody knows yet everybody has a fixed part, so that no list of it need be kept.
-        let default_room = self.part(own, there.default_room).0.max(1);
+        let default_room = self.part(own, all_of_it).0.max(1);
         let offer = Offer { rooms: rooms.clone(), default_room, at: now };
         self.under_way[own] = Some(offer);
-        Rooms { rooms: rooms.into_iter().collect(), default_room, ..there }
+        Rooms { rooms, default_room, parked }
     }
 
     /// Its claim has ended, and what it took is counted.
@@ -78,18 +79,14 @@ mod tests {
     use super::*;
 
     fn rooms(list: &[(&str, u32)], default_room: u32) -> Rooms {
-        Rooms { rooms: list.iter().map(|(name, room)| (name.to_string(), *room)).collect(), default_room, parked: 0 }
-    }
-
-    fn room_of(rooms: &Rooms, name: &str) -> u32 {
-        rooms.rooms.iter().find(|(known, _)| known == name).map_or(rooms.default_room, |(_, room)| *room)
+        Rooms { rooms: list.iter().map(|(name, room)| (Arc::from(*name), *room)).collect(), default_room, parked: 0 }
     }
 
     #[test]
     fn the_only_outbox_is_offered_what_is_there() {
         let mut offers = Offers::new(&[5]);
         let offered = offers.offer(0, rooms(&[("a", 3), ("b", 0)], 64), Instant::now());
-        assert_eq!((offered.rooms.len(), room_of(&offered, "a"), offered.default_room), (2, 3, 64));
+        assert_eq!((offered.rooms.len(), offered.of("a"), offered.default_room), (2, 3, 64));
     }
 
     #[test]
@@ -99,7 +96,7 @@ mod tests {
             let offered: Vec<Rooms> =
                 (0..3).map(|own| offers.offer(own, rooms(&[("a", there)], default_room), now)).collect();
             for (name, most) in [("a", there), ("unknown", default_room)] {
-                let sum: u32 = offered.iter().map(|offered| room_of(offered, name)).sum();
+                let sum: u32 = offered.iter().map(|offered| offered.of(name)).sum();
                 assert!(sum <= most, "{sum} of {most} for {name}");
             }
             (0..3).for_each(|own| offers.over(own));
@@ -110,9 +107,9 @@ mod tests {
     fn what_one_was_offered_is_taken_off_although_the_next_does_not_know_the_destination() {
         let (mut offers, now) = (Offers::new(&[1, 1]), Instant::now());
         let first = offers.offer(0, rooms(&[("a", 60)], 64), now);
-        assert_eq!(room_of(&first, "a"), 30);
+        assert_eq!(first.of("a"), 30);
         // Its last row has ended meanwhile, and it was forgotten.
-        assert_eq!(room_of(&offers.offer(1, rooms(&[], 64), now), "a"), 17);
+        assert_eq!(offers.offer(1, rooms(&[], 64), now).of("a"), 17);
     }
 
     #[test]
@@ -120,7 +117,7 @@ mod tests {
         let (mut offers, now) = (Offers::new(&[1, 3]), Instant::now());
         let mut left = 64;
         for _ in 0..40 {
-            left -= room_of(&offers.offer(0, rooms(&[("a", left)], 64), now), "a");
+            left -= offers.offer(0, rooms(&[("a", left)], 64), now).of("a");
             offers.over(0);
         }
         assert_eq!(left, 0);
@@ -130,7 +127,7 @@ mod tests {
     fn a_claim_that_hangs_keeps_its_offer_for_two_seconds() {
         let (mut offers, now) = (Offers::new(&[1, 1]), Instant::now());
         offers.offer(0, rooms(&[("a", 1)], 64), now);
-        assert_eq!(room_of(&offers.offer(1, rooms(&[("a", 1)], 64), now), "a"), 0);
-        assert_eq!(room_of(&offers.offer(1, rooms(&[("a", 1)], 64), now + KEPT_FOR), "a"), 1);
+        assert_eq!(offers.offer(1, rooms(&[("a", 1)], 64), now).of("a"), 0);
+        assert_eq!(offers.offer(1, rooms(&[("a", 1)], 64), now + KEPT_FOR).of("a"), 1);
     }
 }

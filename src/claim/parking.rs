@@ -39,6 +39,8 @@ pub(crate) struct Parking {
     replica: Arc<str>,
     /// Told when a destination that was parked may be claimed of.
     wake: Arc<Notify>,
+    /// Of pauses that ended by then it was told.
+    rung_at: Instant,
     read_at: Instant,
     look_at: Instant,
     forget_at: Instant,
@@ -47,7 +49,8 @@ pub(crate) struct Parking {
 impl Parking {
     pub(crate) fn new(slots: Arc<Slots>, store: Arc<Store>, replica: Arc<str>, wake: Arc<Notify>) -> Parking {
         let now = Instant::now();
-        Parking { slots, store, replica, wake, read_at: now, look_at: now, forget_at: now + FORGET_EVERY }
+        let forget_at = now + FORGET_EVERY;
+        Parking { slots, store, replica, wake, rung_at: now, read_at: now, look_at: now, forget_at }
     }
 
     /// What the others know already, before anything is claimed. Unread, it is read by the loop.
@@ -61,16 +64,20 @@ impl Parking {
     pub(crate) async fn share(mut self) {
         let turned = self.slots.destinations().turned(self.slots.own());
         loop {
-            let now = Instant::now();
             let (probe, sharing) = {
                 let destinations = self.slots.destinations();
-                (destinations.next_probe(now), destinations.sharing(self.slots.own()).is_some())
+                (destinations.next_probe(self.rung_at), destinations.sharing(self.slots.own()).is_some())
             };
             let next = if sharing { self.read_at } else { self.look_at };
+            // One whose pause ended while the list was read is still to be told of; without any there is nothing to tell.
+            let bell = probe.unwrap_or(next) + PROBES_TOGETHER;
             tokio::select! {
                 () = turned.notified() => tokio::time::sleep(GATHER).await,
                 () = sleep_until(next) => {}
-                () = sleep_until(probe.map_or(next, |at| at + PROBES_TOGETHER)) => self.wake.notify_one(),
+                () = sleep_until(bell), if probe.is_some() => {
+                    self.rung_at = Instant::now();
+                    self.wake.notify_one();
+                }
             }
             if let Err(error) = self.keep_in_step().await {
                 // An outage is told by the loops that cannot do without the database.

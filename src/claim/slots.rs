@@ -434,7 +434,7 @@ mod tests {
         let Room { mut permits, bytes } = slots.room().await.unwrap();
         let slot = Slot::new("a".into(), 1, permits.pop().unwrap());
         drop(bytes);
-        assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".to_owned(), 0)]);
+        assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".into(), 0)].into());
         assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (1, 0));
         drop(slot);
         assert!(slots.destinations().rooms(Instant::now()).rooms.is_empty(), "it has the default room again");

@@ -12,8 +12,9 @@ use crate::config::Config;
 use crate::store::{ShownDestination, ShownParked};
 
 /// Enough to see what piles up; the cost does not grow with the backlog.
-const DUE_ROWS: u32 = 10_000;
-const DESTINATIONS: u32 = 1_000;
+const DUE_ROWS: u32 = 20_000;
+const LOOKED_AT: u32 = 5_000;
+const SHOWN: u32 = 1_000;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -30,8 +31,8 @@ pub(super) struct Args {
 pub(super) const HELP: &str = "\
 A destination is parked when it failed several times in a row, or when it asked
 for it (Retry-After). Its rows wait, uncounted. When the time is over one row is
-tried; a reply lets the destination go. Due rows are counted among the 10,000
-that have waited longest.
+tried; a reply lets the destination go. Of many due rows some are counted, as in
+100 or more.
 
   outboxd destinations
   outboxd destinations --release buyer.example.com";
@@ -58,12 +59,19 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
     if !args.release.is_empty() {
         return Ok(());
     }
-    let shown = outbox.store.list_destinations(DUE_ROWS, DESTINATIONS).await?;
-    let counted: u64 = shown.iter().map(|one| one.due).sum();
-    let more = counted >= u64::from(DUE_ROWS);
+    // Without the index each destination would take a look at every row.
+    outbox.store.preflight().await?;
+    if !outbox.store.finds_by_destination() {
+        return Err(Failure::config(
+            "no index finds rows by their destination, so that counting them would read them all: run `outboxd migrate`"
+                .into(),
+        ));
+    }
+    let (shown, are_more) = outbox.store.list_destinations(LOOKED_AT, DUE_ROWS, SHOWN).await?;
+    let are_more = are_more || shown.len() >= SHOWN as usize;
     print(&match args.json {
-        true => in_json(outbox, &shown, more),
-        false => outbox.heading() + &in_words(&shown, more),
+        true => in_json(outbox, &shown, are_more),
+        false => outbox.heading() + &in_words(&shown, are_more),
     })
 }
 
@@ -87,12 +95,14 @@ async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
     }
 }
 
-fn in_words(shown: &[ShownDestination], more: bool) -> String {
+fn in_words(shown: &[ShownDestination], are_more: bool) -> String {
     let mut text = String::new();
-    for ShownDestination { destination, due, due_for, parked } in shown {
+    for ShownDestination { destination, due, is_more, due_for, parked } in shown {
         let name = if destination.is_empty() { "(known to their registrations)" } else { destination };
         let waiting = match due_for {
-            Some(oldest) => format!("{due} due, the oldest for {}", spelt(*oldest)),
+            Some(oldest) => {
+                format!("{due}{} due, the oldest for {}", if *is_more { " or more" } else { "" }, spelt(*oldest))
+            }
             None => "none due".into(),
         };
         text += &format!("{name:<40}  {waiting}");
@@ -101,8 +111,8 @@ fn in_words(shown: &[ShownDestination], more: bool) -> String {
         }
         text += "\n";
     }
-    if more {
-        text += &format!("more rows are due than the {DUE_ROWS} that were counted\n");
+    if are_more {
+        text += "there are more destinations than are shown\n";
     }
     if shown.is_empty() {
         text += "nothing is due and nothing is parked\n";
@@ -121,7 +131,7 @@ fn parked_in_words(parked: &ShownParked) -> String {
     format!("{state}: {reason}{times}, since {}, seen by {replica}", spelt(*since))
 }
 
-fn in_json(outbox: &Chosen, shown: &[ShownDestination], more: bool) -> String {
+fn in_json(outbox: &Chosen, shown: &[ShownDestination], are_more: bool) -> String {
     let parked = |parked: &ShownParked| {
         json!({
             "state": match &parked.prober {
@@ -136,13 +146,13 @@ fn in_json(outbox: &Chosen, shown: &[ShownDestination], more: bool) -> String {
     };
     let one = |shown: &ShownDestination| {
         json!({
-            "destination": shown.destination, "due": shown.due,
+            "destination": shown.destination, "due": shown.due, "more_due": shown.is_more,
             "oldest_due_seconds": shown.due_for.map(|oldest| oldest.as_secs_f64()),
             "parked": shown.parked.as_ref().map(parked),
         })
     };
     let destinations: Vec<Value> = shown.iter().map(one).collect();
-    let mut all = json!({"destinations": destinations, "more_due_rows": more});
+    let mut all = json!({"destinations": destinations, "more_destinations": are_more});
     outbox.put_name(&mut all);
     format!("{all}\n")
 }

@@ -106,7 +106,9 @@ impl From<StoreError> for Failure {
             Kind::Permission => NO_PERMISSION,
             Kind::Schema { .. } | Kind::Refused { .. } => CONFIG,
             Kind::Other { .. } | Kind::Unreadable { .. } | Kind::Damaged(_) => SOFTWARE,
-            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended => UNAVAILABLE,
+            Kind::Unavailable(_) | Kind::ReadOnly | Kind::Timeout { .. } | Kind::Contended | Kind::Locked { .. } => {
+                UNAVAILABLE
+            }
         };
         Failure { code, message: error.to_string() }
     }

@@ -1,5 +1,7 @@
 //! `outboxd migrate`: applies, prints or checks the migrations and the host's functions, one line each.
 
+use std::time::Duration;
+
 use super::outboxes::{Chosen, OutboxArgs};
 use super::{Failure, block_on};
 use crate::config::Config;
@@ -13,6 +15,9 @@ pub(super) struct Args {
     /// Change nothing; say what is missing, and exit with 78 if anything is.
     #[arg(long)]
     check: bool,
+    /// How long it tries for locks that open transactions hold. Writers are held up for fractions of a second meanwhile.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    patience: Duration,
     #[command(flatten)]
     outbox: OutboxArgs,
 }
@@ -29,7 +34,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
         let mut missing = 0;
         for outbox in &chosen {
             print!("{}", outbox.heading());
-            let told = if args.check { check(outbox).await } else { apply(outbox).await.map(|()| 0) };
+            let told = if args.check { check(outbox).await } else { apply(outbox, args.patience).await.map(|()| 0) };
             missing += told.map_err(|failure| failure.about(&outbox.title()))?;
         }
         match missing {
@@ -39,14 +44,15 @@ pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
     })
 }
 
-async fn apply(outbox: &Chosen) -> Result<(), Failure> {
-    let applied = outbox.store.migrate(|passed| {
+async fn apply(outbox: &Chosen, patience: Duration) -> Result<(), Failure> {
+    let applied = outbox.store.migrate(patience, |passed| {
         let file = passed.file;
         match passed.step {
             Step::Applied => println!("applied        {file}"),
             Step::AlreadyThere => println!("already there  {file}"),
             Step::Replaced => println!("replaced       {file}"),
             Step::Kept { serving } => println!("kept           {file} (it serves {serving})"),
+            Step::Waiting(waits) => println!("waiting        {file}: {waits}"),
         }
     });
     Ok(applied.await?)

@@ -10,10 +10,11 @@ use super::hear::Ear;
 use super::outage::{Outage, Pause};
 use super::pace::Pace;
 use super::presence::Presence;
+use super::sampling::Sampling;
 use super::{notify, refusals};
 use crate::claim::{Claim, Room, Slots};
 use crate::deliver::{Phase, Phases, Tools, deliver};
-use crate::store::{Probe, Store, StoreError};
+use crate::store::{Kind, Probe, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
@@ -21,7 +22,6 @@ use crate::telemetry::metrics;
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 /// While it is not.
 const PROBE_AGAIN: Duration = Duration::from_secs(2);
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
 /// Receivers allow a signature to be 60 s off; at half of that we stop making them.
 const SKEW_STOPS: f64 = 30.0;
@@ -168,10 +168,10 @@ pub(super) fn jittered(time: Duration) -> Duration {
 
 /// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
 pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outage>, presence: Arc<Presence>) {
-    let (mut sample_at, mut preflight_at) = (Instant::now(), Instant::now() + PREFLIGHT_EVERY);
+    let (mut sampling, mut preflight_at) = (Sampling::new(Instant::now()), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
-        if let Err(error) = probe_once(&store, &outage, &mut sample_at, &mut preflight_at).await {
+        if let Err(error) = probe_once(&store, &outage, &mut sampling, &mut preflight_at).await {
             outage.failed("probe", &error);
         } else {
             presence.renew().await;
@@ -189,7 +189,7 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
 async fn probe_once(
     store: &Store,
     outage: &Outage,
-    sample_at: &mut Instant,
+    sampling: &mut Sampling,
     preflight_at: &mut Instant,
 ) -> Result<(), StoreError> {
     let asked = (SystemTime::now(), Instant::now());
@@ -209,10 +209,17 @@ async fn probe_once(
             }
         }
     }
-    if now >= *sample_at && !outage.health.has(Condition::Schema) {
-        *sample_at = now + SAMPLE_EVERY;
-        let backlog = store.sample_backlog(SAMPLE_ROWS).await?;
-        outage.health.meter.backlog(backlog.due, backlog.oldest);
+    if sampling.is_due(now) && !outage.health.has(Condition::Schema) {
+        let sample = store.sample_backlog(SAMPLE_ROWS).await;
+        sampling.counted(now, Instant::now());
+        match sample {
+            Ok(backlog) => outage.health.meter.backlog(backlog.due, backlog.oldest),
+            // It has just answered: what takes so long is reading past the dead, and the gauges stay as they are.
+            Err(StoreError { kind: Kind::Timeout { .. }, .. }) => {
+                tracing::debug!("due rows could not be counted in time")
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }

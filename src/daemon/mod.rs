@@ -10,6 +10,7 @@ mod pace;
 mod presence;
 mod receive;
 mod reload;
+mod sampling;
 mod snapshots;
 mod sweep;
 mod watch;

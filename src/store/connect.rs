@@ -4,14 +4,14 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use tokio::task::JoinHandle;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::dsn::{Dsn, DsnError, SslMode};
+use super::hosts::Hosts;
 use super::table::TableName;
 use super::tls::{self, TlsError};
 use crate::secret::Secret;
@@ -64,18 +64,15 @@ pub(crate) enum OpenError {
     EmptyPool,
 }
 
-pub(super) fn pool(config: &StoreConfig) -> Result<Pool, OpenError> {
-    let (postgres, tls) = session(config)?;
+pub(super) fn pool(config: &StoreConfig, hosts: &Arc<Hosts>) -> Result<Pool, OpenError> {
     let manager = Manager::from_connect(
-        postgres,
-        Connector { tls: MakeRustlsConnect::new(tls) },
+        hosts.first(),
+        Connector(hosts.clone()),
         ManagerConfig { recycling_method: RecyclingMethod::Fast },
     );
-    let timeouts = Timeouts {
-        wait: Some(config.statement_timeout),
-        create: Some(config.connect_timeout),
-        recycle: Some(config.connect_timeout),
-    };
+    let create = config.connect_timeout + hosts.delay();
+    let timeouts =
+        Timeouts { wait: Some(config.statement_timeout), create: Some(create), recycle: Some(config.connect_timeout) };
     // Building fails only for timeouts without a runtime, or for no connections at all.
     Pool::builder(manager)
         .max_size(config.pool_size)
@@ -87,7 +84,8 @@ pub(super) fn pool(config: &StoreConfig) -> Result<Pool, OpenError> {
         .ok_or(OpenError::EmptyPool)
 }
 
-pub(super) fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, rustls::ClientConfig), OpenError> {
+/// Where connections lead, and what holds for each.
+pub(super) fn hosts(config: &StoreConfig) -> Result<Arc<Hosts>, OpenError> {
     let text = std::str::from_utf8(config.url.expose()).map_err(|_| DsnError::Malformed)?;
     let dsn = Dsn::parse(text.trim())?;
     let mut postgres: tokio_postgres::Config = dsn.plain.parse().map_err(|_| DsnError::Malformed)?;
@@ -99,17 +97,11 @@ pub(super) fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, r
     if postgres.get_hosts().is_empty() && postgres.get_hostaddrs().is_empty() {
         postgres.host(DEFAULT_SOCKET);
     }
-    // As libpq: a unix socket is never encrypted, whatever sslmode says.
-    let only_sockets =
-        !postgres.get_hosts().is_empty() && postgres.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
     postgres.ssl_mode(match mode {
-        _ if only_sockets => tokio_postgres::config::SslMode::Disable,
         SslMode::Disable => tokio_postgres::config::SslMode::Disable,
         SslMode::Allow | SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
         SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => tokio_postgres::config::SslMode::Require,
     });
-    // A claim is a write: a standby is no use, and among several hosts the primary is found by this.
-    postgres.target_session_attrs(TargetSessionAttrs::ReadWrite);
     postgres.connect_timeout(config.connect_timeout);
     postgres.keepalives_idle(KEEPALIVE_IDLE);
     postgres.tcp_user_timeout(config.connect_timeout.max(config.statement_timeout));
@@ -121,7 +113,8 @@ pub(super) fn session(config: &StoreConfig) -> Result<(tokio_postgres::Config, r
         let options = format!("{} {theirs}", session_settings(config));
         postgres.options(options);
     }
-    Ok((postgres, tls::client_config(mode, root_file.map(PathBuf::as_path))?))
+    let tls = tls::client_config(mode, root_file.map(PathBuf::as_path))?;
+    Ok(Arc::new(Hosts::new(&postgres, tls)?))
 }
 
 /// What holds for each of our sessions.
@@ -147,19 +140,17 @@ fn session_settings(config: &StoreConfig) -> String {
     settings.map(|setting| format!("-c {setting}")).join(" ")
 }
 
-/// Connects like deadpool's own, but leaves it to the statement that fails to tell of a lost connection:
-/// deadpool would log the server's text, once for each connection.
-struct Connector {
-    tls: MakeRustlsConnect,
-}
+/// Connects like deadpool's own, but to several hosts, and leaves it to the statement that fails to tell of a lost
+/// connection: deadpool would log the server's text, once for each connection.
+struct Connector(Arc<Hosts>);
 
 type Connected = Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
 
 impl Connect for Connector {
-    fn connect(&self, config: &tokio_postgres::Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
-        let config = config.clone();
+    fn connect(&self, _: &tokio_postgres::Config) -> Pin<Box<dyn Future<Output = Connected> + Send + '_>> {
+        let hosts = self.0.clone();
         Box::pin(async move {
-            let (client, connection) = config.connect(self.tls.clone()).await?;
+            let (client, connection) = hosts.connect().await?;
             let driver = tokio::spawn(async move {
                 let _ = connection.await;
             });

@@ -59,6 +59,10 @@ pub(crate) enum DsnError {
     Malformed,
     #[error("sslmode must be one of disable, allow, prefer, require, verify-ca and verify-full")]
     SslMode,
+    #[error("target_session_attrs must be any, read-write or primary: outboxd writes, and connects to no standby")]
+    Standby,
+    #[error("the connection string names several hosts, and not as many ports or hostaddrs")]
+    Hosts,
     #[error("the connection string has `{0}`, which outboxd does not support")]
     Unsupported(&'static str),
 }
@@ -130,6 +134,11 @@ impl Dsn {
         match key {
             "sslmode" => self.sslmode = Some(value.parse()?),
             "sslrootcert" => self.sslrootcert = Some(PathBuf::from(value)),
+            // Whatever of these it says, it is read-write.
+            "target_session_attrs" => match value {
+                "any" | "read-write" | "primary" => {}
+                _ => return Err(DsnError::Standby),
+            },
             // These only steer what we do not do; anything but libpq's default is refused above or below.
             "fallback_application_name" | "client_encoding" | "sslcompression" | "sslsni" => {}
             _ => {
@@ -226,6 +235,17 @@ mod tests {
     fn a_parameter_that_cannot_be_honoured_is_refused_by_name() {
         assert_eq!(Dsn::parse("postgres://db/a?sslcert=x").err(), Some(DsnError::Unsupported("sslcert")));
         assert_eq!(Dsn::parse("service=prod").err(), Some(DsnError::Unsupported("service")));
+    }
+
+    #[test]
+    fn a_session_that_must_write_is_not_asked_of_a_standby() {
+        for good in ["any", "read-write", "primary"] {
+            assert_eq!(parsed(&format!("postgresql://a,b/d?target_session_attrs={good}")).0, "postgresql://a,b/d");
+            assert_eq!(parsed(&format!("host=a,b target_session_attrs={good}")).0, "host='a,b' ");
+        }
+        for bad in ["standby", "read-only", "prefer-standby", ""] {
+            assert_eq!(Dsn::parse(&format!("host=a,b target_session_attrs='{bad}'")).err(), Some(DsnError::Standby));
+        }
     }
 
     #[test]

@@ -49,6 +49,12 @@ pub(crate) enum Kind {
     /// What was in the way each time was gone each time we looked.
     #[error("other transactions that were rolled back were in the way too often")]
     Contended,
+    /// Of a migration, which gives up only what it has not begun.
+    #[error(
+        "others were in the way for {} s: end the transactions that have been open for long (pg_stat_activity), then run it \
+         again; what was applied stays", .after.as_secs()
+    )]
+    Locked { after: Duration },
 }
 
 /// What is wrong with a stored row of the inbox.
@@ -130,6 +136,7 @@ impl Kind {
             Kind::Unreadable { .. } => "unreadable",
             Kind::Damaged(_) => "damaged",
             Kind::Contended => "contended",
+            Kind::Locked { .. } => "locked",
         }
     }
 

@@ -7,13 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::claim::read;
-use super::connect;
 use super::error::{Kind, StoreError, Unavailable};
 use super::statement::{Parameter, Statement, typed};
-use super::{Answer, OpenError, Store, StoreConfig};
+use super::{Answer, Store};
 
 /// A connection that is cut off silently is found out by the first beat after that: within both of these together, 13 s.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -24,12 +22,6 @@ const PROOF_PATIENCE: Duration = Duration::from_secs(5);
 const BEAT: &str = "beat";
 const PROOF: &str = "proof";
 
-/// How the connection for wake-ups is made.
-pub(super) struct Ear {
-    postgres: tokio_postgres::Config,
-    tls: MakeRustlsConnect,
-}
-
 /// What comes in by the ear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
@@ -39,13 +31,6 @@ pub(crate) enum Heard {
     Proven,
     /// A host committed something.
     WakeUp,
-}
-
-impl Ear {
-    pub(super) fn new(config: &StoreConfig) -> Result<Ear, OpenError> {
-        let (postgres, tls) = connect::session(config)?;
-        Ok(Ear { postgres, tls: MakeRustlsConnect::new(tls) })
-    }
 }
 
 /// The words that came back, by their number.
@@ -60,8 +45,7 @@ impl Store {
     pub(crate) async fn hear(&self, heard: impl Fn(Heard)) -> StoreError {
         let statement = &self.statements.listen_wake;
         let failed = |error| StoreError::new(statement.label, Kind::of(&error, self.door.timeout));
-        let connecting = self.ear.postgres.connect(self.ear.tls.clone());
-        let (client, mut connection) = match timeout(self.door.timeout, connecting).await {
+        let (client, mut connection) = match timeout(self.door.timeout, self.hosts.connect()).await {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return failed(error),
             Err(_) => return StoreError::new(statement.label, Kind::Unavailable(Unavailable::ConnectTimeout)),

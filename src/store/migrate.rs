@@ -1,12 +1,14 @@
-//! The migrations and the host's functions: applying them, printing them for another tool, and telling what a
-//! database lacks. Numbered files are frozen once released, and each changes nothing where its objects exist; the
-//! files of `sql/host` replace what they make, and are applied every time.
+//! The migrations and the host's functions as they are: printing them for another tool, and telling what a database lacks.
+//! Numbered files are frozen once released, and each changes nothing where its objects exist; the files of `sql/host` replace
+//! what they make, and are applied every time. Applying them is the `migrator`'s.
+
+use std::fmt;
 
 use include_dir::{Dir, include_dir};
 
 use super::claim::read;
-use super::error::{Kind, StoreError, Unavailable};
-use super::statement::{Parameter, ask_in};
+use super::error::{Kind, StoreError};
+use super::statement::Parameter;
 use super::table::TableName;
 use super::{Answer, Store};
 
@@ -16,13 +18,13 @@ static HOST: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/sql/host");
 /// Grants rights on what the other files of `sql/host` make, so it goes last.
 const GRANTS: &str = "grants.sql";
 
-struct Migration {
-    version: i32,
-    file: &'static str,
-    sql: &'static str,
+pub(super) struct Migration {
+    pub(super) version: i32,
+    pub(super) file: &'static str,
+    pub(super) sql: &'static str,
 }
 
-/// One file that was passed on the way to the newest schema.
+/// One file that was passed, or is waited at, on the way to the newest schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) file: &'static str,
@@ -40,6 +42,26 @@ pub(crate) enum Step {
     /// A file of `sql/host` that was left alone: one database has one set of host functions, and these serve
     /// another outbox.
     Kept { serving: String },
+    /// It goes on when others let it.
+    Waiting(Waits),
+}
+
+/// What keeps a migrator waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Migrator,
+    Locks,
+    Build,
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waits::Migrator => "another `outboxd migrate` is under way",
+            Waits::Locks => "open transactions hold locks that it needs; it tries again until they end",
+            Waits::Build => "somebody is building one of its indexes",
+        })
+    }
 }
 
 /// An object that our files make and the database lacks.
@@ -55,6 +77,12 @@ pub(crate) struct Missing {
 pub(super) struct HostFile {
     pub(super) name: &'static str,
     pub(super) sql: &'static str,
+}
+
+impl HostFile {
+    pub(super) fn passed(&self, step: Step) -> Passed {
+        Passed { file: self.name, step }
+    }
 }
 
 /// All migrations and host files as one text for psql, Alembic or Flyway, without the ledger, which is our own
@@ -88,7 +116,7 @@ fn functions(sql: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// In the order of their versions, which is that of their names.
-fn migrations() -> Vec<Migration> {
+pub(super) fn migrations() -> Vec<Migration> {
     let mut migrations: Vec<Migration> = FILES
         .files()
         .filter_map(|file| {
@@ -116,77 +144,8 @@ impl Store {
         missing.extend(self.read_all(&self.statements.find_missing_functions, &parameters, read_missing).await?);
         Ok(missing)
     }
-
-    /// Brings the schema up to date, each migration in a transaction of its own and the host's functions together in
-    /// one, one migrator at a time; `passed` hears of each file as it is done.
-    pub(crate) async fn migrate(&self, mut passed: impl FnMut(Passed)) -> Result<(), StoreError> {
-        for migration in migrations() {
-            let before = self.apply(&migration).await.map_err(|kind| StoreError::new(migration.file, kind))?;
-            passed(Passed { file: migration.file, step: if before { Step::AlreadyThere } else { Step::Applied } });
-        }
-        for done in self.replace_host_functions().await? {
-            passed(done);
-        }
-        Ok(())
-    }
-
-    async fn replace_host_functions(&self) -> Result<Vec<Passed>, StoreError> {
-        let statements = &self.statements;
-        let failed = |error: tokio_postgres::Error| Kind::of(&error, self.door.timeout);
-        let named = |kind: Kind| StoreError::new("host", kind);
-        let mut client = self.door.pool.get().await.map_err(|error| named(Kind::of_pool(&error, self.door.timeout)))?;
-        let transaction = client.transaction().await.map_err(|error| named(failed(error)))?;
-        for statement in [&statements.lift_timeouts, &statements.lock_ledger] {
-            ask_in(&transaction, statement, &[]).await.map_err(|error| named(failed(error)))?;
-        }
-        let table: Parameter<'_> = &self.table().as_str();
-        let served = ask_in(&transaction, &statements.find_served, &[table]).await.map_err(|e| named(failed(e)))?;
-        if let Some(other) = served.first() {
-            let serving: String = read(other, "serving").map_err(named)?;
-            let kept = |file: HostFile| Passed { file: file.name, step: Step::Kept { serving: serving.clone() } };
-            return Ok(host_files().into_iter().map(kept).collect());
-        }
-        let mut passed = Vec::new();
-        for file in host_files() {
-            let replaced = transaction.batch_execute(&self.table().substitute(file.sql)).await;
-            replaced.map_err(|error| StoreError::new(file.name, failed(error)))?;
-            passed.push(Passed { file: file.name, step: Step::Replaced });
-        }
-        transaction.commit().await.map_err(|error| named(failed(error)))?;
-        Ok(passed)
-    }
-
-    /// Whether it had been applied before.
-    async fn apply(&self, migration: &Migration) -> Result<bool, Kind> {
-        let statements = &self.statements;
-        let failed = |error: tokio_postgres::Error| Kind::of(&error, self.door.timeout);
-        let table: Parameter<'_> = &self.table().as_str();
-        // A connection of its own, since a transaction of several statements cannot go through the door.
-        let mut client = self.door.pool.get().await.map_err(|error| Kind::of_pool(&error, self.door.timeout))?;
-        let transaction = client.transaction().await.map_err(failed)?;
-        ask_in(&transaction, &statements.lift_timeouts, &[]).await.map_err(failed)?;
-        ask_in(&transaction, &statements.lock_ledger, &[]).await.map_err(failed)?;
-        let ledger = ask_in(&transaction, &statements.find_ledger, &[]).await.map_err(failed)?;
-        let ledger = ledger.first().ok_or(Kind::Unavailable(Unavailable::Closed))?;
-        if !read::<bool>(ledger, "present")? {
-            transaction.batch_execute(&statements.create_ledger.sql).await.map_err(failed)?;
-        }
-        let versions = ask_in(&transaction, &statements.read_ledger, &[table]).await.map_err(failed)?;
-        let versions: Result<Vec<i32>, Kind> = versions.iter().map(|answer| read(answer, "version")).collect();
-        let missing = ask_in(&transaction, &statements.find_missing, &[table]).await.map_err(failed)?;
-        let missing: Result<Vec<Missing>, Kind> = missing.iter().map(read_missing).collect();
-        let whole = missing?.iter().all(|missing| missing.version != Some(migration.version));
-        let before = whole && versions?.contains(&migration.version);
-        if !before {
-            transaction.batch_execute(&self.table().substitute(migration.sql)).await.map_err(failed)?;
-            let record: [Parameter<'_>; 3] = [table, &migration.version, &migration.file];
-            ask_in(&transaction, &statements.record_migration, &record).await.map_err(failed)?;
-        }
-        transaction.commit().await.map_err(failed)?;
-        Ok(before)
-    }
 }
 
-fn read_missing(answer: &Answer) -> Result<Missing, Kind> {
+pub(super) fn read_missing(answer: &Answer) -> Result<Missing, Kind> {
     Ok(Missing { version: read(answer, "version")?, object: read(answer, "object")? })
 }

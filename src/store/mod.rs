@@ -8,12 +8,14 @@ mod dsn;
 mod error;
 mod filter;
 mod forward;
+mod hosts;
 mod import;
 mod inbox;
 mod inspect;
 mod listen;
 mod look;
 mod migrate;
+mod migrator;
 mod parking;
 mod preflight;
 mod replicas;
@@ -31,6 +33,7 @@ mod tls;
 mod webhook_inbox;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -63,7 +66,7 @@ pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
 use claim::read;
-use listen::Ear;
+use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
 
@@ -72,7 +75,8 @@ pub(crate) struct Store {
     door: Door,
     statements: Statements,
     table: TableName,
-    ear: Ear,
+    /// For connections outside the pool.
+    hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
 }
@@ -107,16 +111,17 @@ impl Store {
     /// Checks the configuration and connects to nothing: a database that is not there yet is found missing by
     /// the first statement, and found by a later one.
     pub(crate) fn open(config: &StoreConfig, observer: Observer) -> Result<Store, OpenError> {
+        let hosts = connect::hosts(config)?;
         Ok(Store {
             door: Door {
-                pool: connect::pool(config)?,
+                pool: connect::pool(config, &hosts)?,
                 named: config.prepared_statements,
                 timeout: config.statement_timeout,
                 observer,
             },
             statements: Statements::render(&config.table),
             table: config.table.clone(),
-            ear: Ear::new(config)?,
+            hosts,
             by_destination: AtomicBool::new(false),
         })
     }

@@ -38,6 +38,8 @@ pub(crate) struct ProbeAnswer {
 pub(crate) struct ShownDestination {
     pub(crate) destination: String,
     pub(crate) due: u64,
+    /// Whether there are more than were counted.
+    pub(crate) is_more: bool,
     /// How long the oldest of them has been due.
     pub(crate) due_for: Option<Duration>,
     pub(crate) parked: Option<ShownParked>,
@@ -125,14 +127,19 @@ impl Store {
         .await
     }
 
-    /// `sql/parking/list_destinations.sql`
+    /// `sql/parking/list_destinations.sql`: how many are looked at, due rows counted, destinations shown at most; and whether
+    /// there are others that were not looked at. By the index by destination, or for long.
     pub(crate) async fn list_destinations(
         &self,
+        looked_at: u32,
         rows: u32,
-        destinations: u32,
-    ) -> Result<Vec<ShownDestination>, StoreError> {
-        let parameters: [Parameter<'_>; 2] = [&i64::from(rows), &i64::from(destinations)];
-        self.read_all(&self.statements.list_destinations, &parameters, read_shown).await
+        shown: u32,
+    ) -> Result<(Vec<ShownDestination>, bool), StoreError> {
+        let parameters: [Parameter<'_>; 3] = [&i64::from(looked_at), &i64::from(rows), &i64::from(shown)];
+        let read_both = |answer: &Answer| Ok((read_shown(answer)?, read(answer, "are_more")?));
+        let answers = self.read_all(&self.statements.list_destinations, &parameters, read_both).await?;
+        let are_more = answers.iter().any(|(_, are_more)| *are_more);
+        Ok((answers.into_iter().map(|(shown, _)| shown).collect(), are_more))
     }
 }
 
@@ -153,6 +160,7 @@ fn read_shown(answer: &Answer) -> Result<ShownDestination, Kind> {
     Ok(ShownDestination {
         destination: read(answer, "destination")?,
         due: read::<i64>(answer, "due")?.unsigned_abs(),
+        is_more: read(answer, "is_more")?,
         due_for: due_for.map(span),
         parked,
     })

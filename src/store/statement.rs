@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, Transaction};
+use deadpool_postgres::{Object, Pool};
 use futures_util::TryStreamExt;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row, RowStream};
+use tokio_postgres::{Error, Row, RowStream, Transaction};
 
 use super::error::{Kind, StoreError};
 use super::table::TableName;
@@ -100,7 +100,7 @@ statements! {
     forget_parked = "parking/forget_parked" ();
     read_parked = "parking/read_parked" (INT8, TEXT);
     claim_probes = "parking/claim_probes" (TEXT_ARRAY, TEXT, FLOAT8);
-    list_destinations = "parking/list_destinations" (INT8, INT8);
+    list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);
@@ -136,6 +136,9 @@ statements! {
     read_inbox = "demo/read_inbox" (INT8);
     find_ledger = "ledger/find_ledger" ();
     lift_timeouts = "ledger/lift_timeouts" ();
+    bound_locks = "ledger/bound_locks" ();
+    find_index = "ledger/find_index" (TEXT, TEXT);
+    drop_index = "ledger/drop_index" ();
     lock_ledger = "ledger/lock_ledger" ();
     create_ledger = "ledger/create_ledger" ();
     read_ledger = "ledger/read_ledger" (TEXT);

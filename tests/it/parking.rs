@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::net::TcpSocket;
 
 use crate::support::daemon::{Daemon, Ended};
-use crate::support::eventually::eventually;
+use crate::support::eventually::{eventually, eventually_within};
 use crate::support::metrics::PARKED;
 use crate::support::receiver::{Answer, Gate, Receiver};
 use crate::support::seal::Draft;
@@ -126,6 +126,23 @@ async fn after_an_outage_one_row_goes_first_and_alone() {
             0 => Ok(()),
             left => Err(left),
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn when_the_pause_is_over_a_row_is_tried_at_once_however_seldom_the_daemon_looks() {
+    let world = World::new().await;
+    let outage = Outage::of(&world.receiver);
+    outage.gate.open();
+    world.insert("/hooks", 100).await;
+    let daemon = Daemon::start(&world.config().set("delivery.poll_interval", "60s")).await;
+    is_parked(&daemon, true).await;
+    outage.end();
+    // All but those that were tried in vain, which wait for a time of their own.
+    eventually_within(2 * SOON, "they are delivered", async || match world.database.count("delivered").await {
+        70.. => Ok(()),
+        count => Err(count),
     })
     .await;
 }

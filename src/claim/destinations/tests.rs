@@ -18,8 +18,7 @@ impl Replica {
     }
 
     fn room(&mut self, now: Instant) -> u32 {
-        let Rooms { rooms, default_room, .. } = self.destinations.rooms(now);
-        rooms.into_iter().find(|(name, _)| *name == *self.name).map_or(default_room, |(_, room)| room)
+        self.destinations.rooms(now).of(&self.name)
     }
 
     /// One row, from its place to its end.
@@ -241,4 +240,15 @@ fn what_is_learned_from_one_list_is_not_told_to_another() {
     assert_eq!(destinations.parked(now), 1);
     destinations.adopt(0, &[], true, now, now);
     assert_eq!((destinations.parked(now), destinations.untold(1, now).len()), (0, 0));
+}
+
+#[test]
+fn a_pause_that_ended_unnoticed_is_still_to_be_told_of() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    assert_eq!(replica.destinations.next_probe(now), None);
+    replica.parked(now);
+    let ends = replica.destinations.next_probe(now).expect("it is parked");
+    replica.destinations.rooms(ends + SECOND);
+    assert_eq!(replica.destinations.next_probe(now), Some(ends), "whoever looked last before it ended is told");
+    assert_eq!(replica.destinations.next_probe(ends), None, "once");
 }

@@ -1,10 +1,11 @@
 //! What is looked at next, against a table that is a list: it answers as the statements do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::claim::given::{Given, MOST};
 
 /// A row is due and visible from moments of its own, in microseconds; nobody sees it who looks while it is locked.
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ impl Model {
             false => self.default_room.saturating_sub(self.held.get(name).copied().unwrap_or(0)),
         };
         let known: BTreeSet<&String> = self.held.keys().chain(&self.parked).collect();
-        let rooms = known.into_iter().map(|name| (name.clone(), room(name))).collect();
+        let rooms = known.into_iter().map(|name| (name.as_str().into(), room(name))).collect();
         Rooms { rooms, default_room: self.default_room, parked: self.parked.len() }
     }
 
@@ -94,7 +95,10 @@ impl Model {
         let rooms = self.rooms();
         let look = self.looks.next(&rooms, wanted, self.by_destination);
         self.list();
-        let room = |name: &str| rooms.rooms.iter().find(|(known, _)| known == name).map_or(rooms.default_room, |r| r.1);
+        let given = Given::of(&rooms, self.by_destination).with_named(&rooms, &look);
+        let told: HashMap<&str, u32> = given.rooms.iter().map(|(name, room)| (&**name, *room)).collect();
+        let room = |name: &str| told.get(name).copied().unwrap_or(given.others);
+        assert!(!self.by_destination || told.len() <= MOST + NAMED, "{} names", told.len());
         let taken = match look {
             Look::Head => {
                 let open: Vec<Row> = self.due().filter(|row| room(&row.destination) > 0).cloned().collect();
@@ -104,7 +108,7 @@ impl Model {
                 self.looks.saw_head(None, cost, taken.len() as u32);
                 taken
             }
-            Look::Around { around, each } => {
+            Look::Around { around, .. } => {
                 let is_named = |name: &str| around.named.iter().any(|(named, _)| &**named == name);
                 let scanned: Vec<Row> = self
                     .due()
@@ -112,7 +116,6 @@ impl Model {
                     .take(around.most as usize)
                     .cloned()
                     .collect();
-                let room = |name: &str| if is_named(name) { room(name).min(each) } else { room(name) };
                 let mut found: Vec<Row> = Vec::new();
                 for (name, after) in &around.named {
                     let of_it = self.due().filter(|row| row.destination == **name && Model::place(row) > *after);
@@ -131,7 +134,8 @@ impl Model {
                     last: scanned.last().map(Model::place),
                     left,
                 };
-                self.looks.saw_around(&around, &seen, wanted, taken.len() as u32);
+                let has_more = |name: &str| given.understates(rooms.of(name));
+                self.looks.saw_around(&around, &seen, (wanted, taken.len() as u32), has_more);
                 taken
             }
         };
@@ -309,6 +313,40 @@ fn a_parked_destination_is_passed_over_and_taken_up_when_it_may_be() {
     assert_eq!(model.claim(100).len(), 10);
 }
 
+/// So many that no claim can be told of all of them.
+fn crowd() -> impl Iterator<Item = String> {
+    (0..2 * MOST).map(|nth| format!("crowd-{nth}"))
+}
+
+#[test]
+fn behind_a_crowd_of_parked_destinations_the_others_are_found_and_taken_at_once() {
+    let mut model = Model::new(10);
+    for name in crowd() {
+        model.insert(&name, 1);
+        model.parked.insert(name);
+    }
+    model.insert("a", 25);
+    model.insert("b", 3);
+    model.wait(Duration::from_secs(1));
+    assert_eq!(model.claim_all(100), HashMap::from([("a".into(), 10), ("b".into(), 3)]));
+    assert_eq!(model.looks.outlook(), Outlook::Left);
+    let read = model.read;
+    for _ in 0..20 {
+        model.release();
+        model.wait(Duration::from_millis(100));
+        model.insert("new", 1);
+        model.claim_all(100);
+        assert_eq!(model.looks.outlook(), Outlook::Left, "nobody is looked at without end who has no room");
+    }
+    assert!(model.rows.iter().all(|row| row.destination.starts_with("crowd")), "the others are all taken");
+    assert!(model.read - read < 2000, "{} rows were read", model.read - read);
+    model.parked.clear();
+    while !model.rows.is_empty() {
+        model.release();
+        assert!(!model.claim_all(100).is_empty());
+    }
+}
+
 #[test]
 fn a_look_that_reads_through_the_dead_is_not_made_again_until_a_list_is_cheap() {
     let mut model = Model::new(64);
@@ -360,7 +398,7 @@ fn a_clock_that_was_set_back_leaves_no_row_out() {
 fn more_destinations_than_are_remembered_are_listed_bit_by_bit() {
     let mut looks = Looks::new();
     let base = Instant::now();
-    let rooms = Rooms { rooms: vec![("full".into(), 0)], default_room: 10, parked: 0 };
+    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0 };
     looks.next(&rooms, 10, true);
     assert_eq!(looks.begin_list(base).as_deref(), Some(""));
     assert_eq!(looks.begin_list(base), None, "one at a time");
@@ -386,7 +424,7 @@ fn more_destinations_than_are_remembered_are_listed_bit_by_bit() {
 fn a_list_that_failed_is_made_again_later() {
     let mut looks = Looks::new();
     let base = Instant::now();
-    let rooms = Rooms { rooms: vec![("full".into(), 0)], default_room: 10, parked: 0 };
+    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0 };
     looks.next(&rooms, 10, true);
     assert!(looks.begin_list(base).is_some());
     assert!(!looks.listed(base, base + Duration::from_secs(1), None));
@@ -416,6 +454,8 @@ enum Event {
         wanted: u32,
     },
     Dead(bool),
+    /// So many are parked that no claim is told of all of them, and nobody has rows for them.
+    Crowd(bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -429,6 +469,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..3 * SECOND).prop_map(Event::Wait),
         8 => (1..100_u32).prop_map(|wanted| Event::Claim { wanted }),
         1 => any::<bool>().prop_map(Event::Dead),
+        1 => any::<bool>().prop_map(Event::Crowd),
     ]
 }
 
@@ -454,6 +495,8 @@ proptest! {
                 Event::Release => model.release(),
                 Event::Wait(time) => model.now += time,
                 Event::Claim { wanted } => { model.claim(wanted); }
+                Event::Crowd(true) => model.parked.extend(crowd()),
+                Event::Crowd(false) => model.parked.retain(|name| !name.starts_with("crowd")),
                 Event::Dead(dead) => model.dead = Duration::from_millis(if dead { 30 } else { 0 }),
             }
             prop_assert!(model.held.values().all(|held| *held <= cap), "a cap is kept");

@@ -92,7 +92,7 @@ impl Bench {
             settings: all,
             url,
         };
-        bench.webhook().store.migrate(|_| {}).await.expect("the migrations apply");
+        bench.webhook().store.migrate(std::time::Duration::from_secs(60), |_| {}).await.expect("the migrations apply");
         bench.address = serve(bench.profile.clone()).await;
         bench
     }

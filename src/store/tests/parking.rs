@@ -111,7 +111,7 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
     db.insert(&["https://buyer.example.com/a", "https://Other.example.com:8443/b", "https://other.example.com:8443/c"])
         .await;
     db.store.park_destinations(&[parked(NAME, 9.5), parked("gone.example.com", 1.0)], "a").await.expect("it writes");
-    let shown = db.store.list_destinations(100, 10).await.expect("it answers");
+    let (shown, are_more) = db.store.list_destinations(10, 100, 10).await.expect("it answers");
     let told: Vec<(&str, u64, bool)> =
         shown.iter().map(|one| (one.destination.as_str(), one.due, one.parked.is_some())).collect();
     let other = ("other.example.com:8443", 2, false);
@@ -119,7 +119,18 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
     let one = shown[0].parked.as_ref().expect("it is parked");
     assert_eq!((one.reason.as_str(), one.trips, one.replica.as_str(), &one.prober), ("timeout", 2, "a", &None));
     assert!(one.left > Duration::from_secs(9) && one.since < Duration::from_secs(5), "{one:?}");
-    assert_eq!(db.store.list_destinations(1, 10).await.expect("it answers")[2..], []);
+    assert!(!are_more && shown.iter().all(|one| !one.is_more));
+    // Who is parked is shown however few are looked at.
+    let (shown, are_more) = db.store.list_destinations(1, 100, 10).await.expect("it answers");
+    assert_eq!((shown.len(), are_more), (1, true));
+    db.insert(&["https://other.example.com:8443/x"; 20]).await;
+    let (shown, _) = db.store.list_destinations(10, 1, 10).await.expect("it answers");
+    let other = shown.iter().find(|one| one.parked.is_none()).expect("it has rows due");
+    assert_eq!(
+        (other.due, other.is_more),
+        (10, true),
+        "no more are counted than were asked for, and no fewer than ten"
+    );
     assert_eq!(db.store.release_destination(NAME).await, Ok(true));
     assert_eq!(db.store.release_destination(NAME).await, Ok(false));
 }

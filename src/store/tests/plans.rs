@@ -167,6 +167,24 @@ async fn destinations_are_listed_by_a_step_for_each_however_many_rows_they_have(
 }
 
 #[tokio::test]
+async fn an_operator_is_shown_destinations_at_a_bounded_cost_however_many_rows_wait() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    analyze(&db).await;
+    fill_with_full(&db).await;
+    fill(&db, 20_000, "pending", SOON, HORIZON_AHEAD).await;
+    for _ in 0..2 {
+        let plan = plan(&db, &db.store.statements.list_destinations, &[&5000_i64, &1100_i64, &1000_i64]).await;
+        // Eleven of a hundred rows each, one of which has five.
+        assert!(plan.contains("rows=91 loops=11"), "{plan}");
+        // The list of what is parked is small, and read whole.
+        assert!(!plan.contains(&format!("Seq Scan on {TABLE} ")) && !plan.contains("Bitmap"), "{plan}");
+        assert!(pages(&plan) <= 1500, "{} pages: {plan}", pages(&plan));
+        analyze(&db).await;
+    }
+}
+
+#[tokio::test]
 async fn a_settle_looks_up_each_row_whatever_the_statistics_say() {
     let db = Database::new(Schema::Ours).await;
     fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;

@@ -19,7 +19,7 @@ fn sql_files(below: &str) -> BTreeSet<String> {
 
 async fn migrate(store: &Store) -> Vec<Passed> {
     let mut passed = Vec::new();
-    store.migrate(|one| passed.push(one)).await.expect("the migrations apply");
+    store.migrate(Duration::from_secs(60), |one| passed.push(one)).await.expect("the migrations apply");
     passed
 }
 

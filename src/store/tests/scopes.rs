@@ -20,7 +20,7 @@ fn draft(scope: &str, key: Option<KeyDraft>) -> ScopeDraft<'_> {
 
 async fn migrated() -> Database {
     let db = Database::new(Schema::Ours).await;
-    db.store.migrate(|_| {}).await.expect("the migrations apply");
+    db.store.migrate(std::time::Duration::from_secs(60), |_| {}).await.expect("the migrations apply");
     db
 }
 

@@ -25,7 +25,7 @@ fn signed(nonce: &str) -> Option<SeenSignature<'_>> {
 
 async fn database() -> Database {
     let db = Database::new(Schema::Ours).await;
-    db.store.migrate(|_| {}).await.expect("the migrations apply");
+    db.store.migrate(std::time::Duration::from_secs(60), |_| {}).await.expect("the migrations apply");
     db
 }
 
