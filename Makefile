@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench
+.PHONY: demo test lint fuzz bench soak mutants
 
 demo:
 	@sh tests/needs.sh demo
@@ -41,3 +41,18 @@ SCENARIO ?= all
 bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
+
+# Everything breaks around several daemons for SECONDS (1800), by SEED, at RATE rows a second; then everything must settle. Prints
+# what was broken and what came of it, and fails on anything lost, unexpected, changed or settled by somebody else.
+SEED ?= $(shell date +%s)
+RATE ?= 200
+SOAK_SECONDS := $(if $(filter file,$(origin SECONDS)),1800,$(SECONDS))
+
+soak:
+	@sh tests/needs.sh test
+	CHAOS_SECONDS=$(SOAK_SECONDS) CHAOS_SEED=$(SEED) CHAOS_RATE=$(RATE) cargo test --locked --test chaos -- --nocapture p1_
+
+# Takes away each comparison that keeps a lease's word, and shows that a test notices.
+mutants:
+	@sh tests/needs.sh test
+	sh tests/mutants.sh

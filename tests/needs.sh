@@ -24,6 +24,8 @@ if [ "${1:-}" = test ]; then
     have curl || packages="$packages curl"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
+    # A clock that is minutes off, for one process.
+    [ -e /usr/lib/*/faketime/libfaketime.so.1 ] || packages="$packages libfaketime"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     have node || packages="$packages nodejs"

@@ -21,8 +21,8 @@ use crate::support::eventually::{PATIENCE, pause, within};
 use crate::support::peer::Peer;
 use crate::support::runtime;
 
-/// Where Debian's package `libfaketime` keeps it.
-const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// Where the package `libfaketime` of Debian keeps it, below the directory of the architecture.
+const FAKETIME: &str = "faketime/libfaketime.so.1";
 
 /// One process of a worker. Its sessions at the database have its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +187,11 @@ async fn keeper(shared: Arc<Shared>) {
 fn command(shared: &Shared, name: &str, start: &Start) -> Command {
     let log = if start.logs_full { PathBuf::from("/dev/full") } else { shared.config.path("log") };
     let mut command = Command::new("sh");
-    let preload = if shared.number == SKEWED { format!("LD_PRELOAD={FAKETIME}") } else { String::new() };
+    let preload = if shared.number == SKEWED {
+        format!("LD_PRELOAD=/usr/lib/{}-linux-gnu/{FAKETIME}", std::env::consts::ARCH)
+    } else {
+        String::new()
+    };
     // A pipe that nobody reads would stop it when full. What is preloaded is for the daemon alone.
     let run = format!(
         "exec env {preload} {} run --config {} >>{} 2>&1",

@@ -29,6 +29,7 @@ mod jwks;
 mod killpoints;
 mod left_behind;
 mod list;
+mod logs;
 mod memory;
 mod metrics;
 mod migrate;
