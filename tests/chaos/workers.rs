@@ -177,7 +177,8 @@ async fn keeper(shared: Arc<Shared>) {
         let status = status.expect("waiting does not panic");
         shared.now.send_replace(None);
         let is_excused = shared.excused.lock().expect("no holder panics").contains(&name);
-        if !is_excused && !(*over.borrow() && status.success()) {
+        let is_well = *over.borrow() && status.success();
+        if !is_excused && !is_well {
             shared.strange.lock().expect("no holder panics").push(format!("{name} ended by itself: {status}"));
         }
         pause(Duration::from_millis(200)).await;

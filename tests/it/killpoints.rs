@@ -201,7 +201,7 @@ async fn k10_killed_after_the_settle_nothing_comes_twice() {
     sent_once("k10").await;
 }
 
-/// Rows whose horizon ended a day ago, from before anything was written down.
+/// Rows whose horizon ended a month ago, from before anything was written down.
 async fn with_past(states: &[&str]) -> Scene {
     let world = World::new().await;
     for state in states {
@@ -209,8 +209,8 @@ async fn with_past(states: &[&str]) -> Scene {
         let tasks: Vec<String> = drafts.iter().map(|sealed| sealed.draft.task_id.clone()).collect();
         world.database.insert_for_later(&drafts).await;
         let sql = format!(
-            "UPDATE {TABLE} SET state = $1, first_attempt_at = now() - interval '3 days', \
-             retry_until = now() - interval '1 day' WHERE task_id = any($2)"
+            "UPDATE {TABLE} SET state = $1, first_attempt_at = now() - interval '32 days', \
+             retry_until = now() - interval '30 days' WHERE task_id = any($2)"
         );
         world.database.execute(&sql, &[&state, &tasks]).await;
     }
@@ -232,7 +232,7 @@ async fn k11_killed_during_expiry_what_is_overdue_expires_and_the_rest_is_delive
     let config = scene.config().set("sweep.expire_interval", "100ms").set("sweep.purge_interval", "1h");
     scene.die_at(&config, "outbox/expire_overdue", 1, async |_, _| ()).await;
     scene.insert(3).await;
-    // The purge of the heir's start may take away what has expired by then.
+    // The purge of the heir's start may take away what has expired before it.
     let _heir = scene.heir(&config).await;
     there_are(&scene, "delivered", 3).await;
     there_are(&scene, "pending", 0).await;
