@@ -115,11 +115,11 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         }
         Err(broken) => (Err(broken), 1),
     };
-    let ending = AssertUnwindSafe(attempt(row, &lease, &times, &tools, &mut trail))
+    let ending = AssertUnwindSafe(attempt(row, &lease, &tools, &mut trail))
         .catch_unwind()
         .await
         .unwrap_or(Ending::Refused(Cause::Internal));
-    let verdict = judge(&ending, attempt_count, &times, &tools);
+    let verdict = judge(&ending, attempt_count, &lease, &times, &tools);
     slot.report(outcome::told(&ending), outcome::asked_pause(&ending, &tools.backoff));
     if verdict.cause() == Cause::EnvelopeUnopenable {
         tools.health.saw(Warning::Unopenable);
@@ -129,7 +129,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     let _ = tools.settle.send(Judged { lease, times, verdict, slot });
 }
 
-async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: &Tools, trail: &mut Trail) -> Ending {
+async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: &mut Trail) -> Ending {
     let row = match row {
         Ok(row) => row,
         Err(Broken::Oversize { .. }) => return Ending::Refused(Cause::BodyTooLarge),
@@ -149,7 +149,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
         return Ending::GivenBack(Cause::Drained);
     }
     let now = Instant::now();
-    if now >= times.retry_until || !lease.fits(now, tools.attempt_timeout) {
+    if !lease.admits(now, tools.attempt_timeout) {
         return Ending::GivenBack(Cause::LeaseShort);
     }
     let deadline = now + tools.attempt_timeout;
@@ -166,7 +166,8 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
     };
     // The process may have been stopped (SIGSTOP, a frozen machine) for longer than the lease since the claim: a timer
     // alone would notice only after the first bytes had left.
-    if Instant::now() >= deadline {
+    let now = Instant::now();
+    if now >= deadline || !lease.hold.admits(now, deadline) {
         return Ending::GivenBack(Cause::LeaseShort);
     }
     killpoint!("k4");
@@ -280,7 +281,7 @@ async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     posted.attempt
 }
 
-fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> Verdict {
+fn judge(ending: &Ending, attempt_count: i32, lease: &Lease, times: &Times, tools: &Tools) -> Verdict {
     let reply = match ending {
         Ending::Attempted(Attempt::Replied(reply)) => Some(reply),
         _ => None,
@@ -288,7 +289,7 @@ fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> V
     let facts = Facts {
         attempt_count,
         since_first_attempt: times.since_first_attempt,
-        horizon_left: times.retry_until.saturating_duration_since(Instant::now()),
+        horizon_left: lease.hold.horizon.saturating_duration_since(Instant::now()),
         retry_after: reply.and_then(|reply| reply.retry_after),
         status: reply.map(|reply| reply.status),
         challenge: reply.and_then(|reply| reply.challenge),

@@ -23,6 +23,11 @@ const RECEIVERS: usize = 4;
 /// Long enough for a storm in which each kind of trouble but the database's comes once.
 const SHORT: u64 = 20;
 
+/// For what happens at times of a plan, and for a way that is slow on purpose.
+async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 fn setting(name: &str, otherwise: u64) -> u64 {
     let given = std::env::var(name).ok().filter(|text| !text.is_empty());
     given.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, and not {text:?}")))

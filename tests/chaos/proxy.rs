@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
+use crate::pause;
 use crate::plan::Weather;
-use crate::support::eventually::pause;
 use crate::support::runtime::servers;
 
 const SOCKET: &str = ".s.PGSQL.5432";

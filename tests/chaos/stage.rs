@@ -18,14 +18,14 @@ use crate::plan::{Database as Of, Event, Mood, Plan, Trouble, Weather};
 use crate::proxy::Proxy;
 use crate::support::certs::Authority;
 use crate::support::config::{Config, text};
-use crate::support::eventually::{pause, ticks};
+use crate::support::eventually::ticks;
 use crate::support::history::{Enqueued, Fault, History, Receipt, Report, Side, Step, moment};
 use crate::support::keys::SigningKey;
 use crate::support::receiver::{Answer, Receiver};
 use crate::support::seal::EnvelopeKey;
 use crate::support::server::Server;
 use crate::workers::{Daemon, Life, Sdk, Start};
-use crate::{DAEMONS, RECEIVERS, SKEWED};
+use crate::{DAEMONS, RECEIVERS, SKEWED, pause};
 
 pub const LEASE: Duration = Duration::from_secs(9);
 const ATTEMPT: Duration = Duration::from_secs(3);

@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::SKEWED;
 use crate::proxy::Proxy;
 use crate::support::config::{Config, text};
-use crate::support::eventually::{PATIENCE, pause, within};
+use crate::support::eventually::{PATIENCE, within};
 use crate::support::peer::Peer;
 use crate::support::runtime;
+use crate::{SKEWED, pause};
 
 /// Where the package `libfaketime` of Debian keeps it, below the directory of the architecture.
 const FAKETIME: &str = "faketime/libfaketime.so.1";

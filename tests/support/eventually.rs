@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 /// Long enough for a loaded two-core machine; a passing test never uses it up.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,11 +42,6 @@ pub async fn within<T>(limit: Duration, what: &str, future: impl Future<Output =
         Ok(value) => value,
         Err(_) => panic!("not within {limit:?}: {what}"),
     }
-}
-
-/// For what happens at times of a plan, and for a way that is slow on purpose.
-pub async fn pause(time: Duration) {
-    sleep(time).await;
 }
 
 /// For a receiver that is slow on purpose.

@@ -91,7 +91,7 @@ impl Peer {
 
     /// SIGKILL; over when the kernel has closed its socket.
     pub async fn kill(self) {
-        kill(self.pid, Signal::SIGKILL).expect("the peer lives");
+        self.signal(Signal::SIGKILL);
         let mut stream = self.stream.lock().await;
         let mut rest = String::new();
         within(LONGEST, "the peer's end", stream.read_line(&mut rest)).await.expect("the socket ends cleanly");
