@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench
+.PHONY: demo test lint fuzz bench steer deb
 
 demo:
 	@sh tests/needs.sh demo
@@ -41,3 +41,16 @@ SCENARIO ?= all
 bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
+
+# `outboxd requeue` on 100,000 rows beside a delivering daemon: counted, interrupted, gone on with.
+steer:
+	@sh tests/needs.sh test
+	STEER_ROWS=100000 cargo test --locked --test it steer::a_run_that_is_interrupted -- --nocapture
+
+# A Debian package: binary, unit, example configuration, manual, completions. Needs `cargo install cargo-deb`.
+deb:
+	cargo build --profile dist --locked
+	rm -rf target/man && target/dist/outboxd man --out target/man
+	mkdir -p target/completions
+	set -e; for shell in bash zsh fish; do target/dist/outboxd completions $$shell > target/completions/outboxd.$$shell; done
+	cargo deb --no-build --profile dist

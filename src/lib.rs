@@ -16,8 +16,9 @@
 //! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
 //! down), `verdict` (causes, classes, back-off) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
 //! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
-//! (envelope keys in use and out of it), `telemetry`, `config`, `daemon` (the composition root), `cli` and `demo`. `fuzz` is
-//! not part of the daemon, and `killpoint` only of one under test. `tests/rooms.rs` reads the source and holds the rules.
+//! (envelope keys in use and out of it), `steer` (what operators do to many rows), `telemetry`, `config`, `daemon` (the
+//! composition root), `cli` and `demo`. `fuzz` is not part of the daemon, and `killpoint` only of one under test.
+//! `tests/rooms.rs` reads the source and holds the rules.
 //!
 //! One process may serve several outboxes: `daemon` gives each a store, a health and loops of its own, and `claim` divides one
 //! set of slots among them. Nothing below knows of more than one.
@@ -60,6 +61,7 @@ pub(crate) mod secret;
 pub(crate) mod settle;
 pub(crate) mod signature;
 pub(crate) mod signer;
+pub(crate) mod steer;
 pub(crate) mod store;
 pub(crate) mod telemetry;
 pub(crate) mod verdict;

@@ -22,6 +22,8 @@ if [ "${1:-}" = test ]; then
     # Commands of the README's runbooks.
     have openssl || packages="$packages openssl"
     have curl || packages="$packages curl"
+    # Judges the unit; it starts nothing.
+    have systemd-analyze || packages="$packages systemd"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
     # The pooler that lets no notification through.

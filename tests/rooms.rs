@@ -93,6 +93,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("signature", &["hex", "secret"]),
     ("signer", &["certificate", "envelope", "hex", "secret", "signature", "store"]),
     ("store", &["envelope", "secret"]),
+    ("steer", &["envelope", "hex", "rekey", "secret", "store"]),
     ("telemetry", &["config", "store"]),
     ("verdict", &[]),
 ];

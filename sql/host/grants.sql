@@ -2,7 +2,8 @@
 -- other files made; it grants nothing by name but the tables.
 --
 -- outboxd_host runs the functions and reaches no table. outboxd_daemon delivers. outboxd_reader looks at what an operator
--- may see, which is no sealed byte. The roles have no login: grant them to those that have.
+-- may see, which is no sealed byte. outboxd_operator requeues, cancels, expires, purges and parks. The roles have no login:
+-- grant them to those that have.
 -- Needs: CREATEROLE for roles that are not there; without it a notice says what to run by hand.
 
 -- Which outbox the functions serve is written in this function's comment, where anyone may read it.
@@ -26,7 +27,7 @@ begin
                    format('The outbox that the functions of this schema serve: %I.%I', current_schema(),
                           (parse_ident(':"outbox"'))[1]));
 
-    foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
+    foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader', 'outboxd_operator'] loop
         if to_regrole(role_name) is null then
             begin
                 execute format('create role %I nologin', role_name);
@@ -60,9 +61,24 @@ begin
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_daemon';
+        -- Parking by hand is noted, and is the daemon's user's to do.
+        execute 'grant select, insert on :"outbox_audit" to outboxd_daemon';
         -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
         execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
         execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
+    end if;
+
+    -- An operator's commands work as their own user, so that they reach whichever outbox their search_path leads to. What
+    -- a row says and where it goes stays out of their reach, but for the idempotency key and what is sealed with it.
+    if to_regrole('outboxd_operator') is not null then
+        execute format('grant usage on schema %s to outboxd_operator', home);
+        execute 'grant select, delete on :"outbox" to outboxd_operator';
+        execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
+                'first_attempt_at, retry_until, delivered_at, last_error, idempotency_key, encrypted_body, envelope_nonce) '
+                'on :"outbox" to outboxd_operator';
+        execute 'grant select on :"outbox_composed", :"outbox_replicas" to outboxd_operator';
+        execute 'grant select, insert on :"outbox_audit" to outboxd_operator';
+        execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_operator';
     end if;
 
     for signature, name, definer in
@@ -80,11 +96,20 @@ begin
            and name ~ '^(_?[a-z]+_webhooks?(_error)?|[a-z]+_notification)$' then
             execute format('grant execute on function %s to outboxd_daemon', signature);
         end if;
+        -- What the operators' commands run, and what that calls.
+        if to_regrole('outboxd_operator') is not null
+           and name ~ '^_((check_filter|wake|outbox)$|[a-z]+_deliveries$)' then
+            execute format('grant execute on function %s to outboxd_operator', signature);
+        end if;
         -- A name with an underscore in front is for the others alone; the rest is for hosts, if not said otherwise.
         continue when starts_with(name, '_');
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
               from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
+                           ('list_deliveries', 'outboxd_operator'), ('requeue_deliveries', 'outboxd_operator'),
+                           ('cancel_deliveries', 'outboxd_operator'), ('expire_deliveries', 'outboxd_operator'),
+                           ('purge_deliveries', 'outboxd_operator'), ('list_changes', 'outboxd_operator'),
+                           ('list_changes', 'outboxd_reader'), ('serves', 'outboxd_operator'),
                            ('serves', 'outboxd_host'), ('serves', 'outboxd_daemon'), ('serves', 'outboxd_reader'),
                            ('task_types', 'outboxd_host'), ('task_types', 'outboxd_reader'))
                        as said(function_name, role_name)
@@ -105,6 +130,7 @@ begin
     if to_regrole('outboxd_reader') is not null then
         execute format('grant usage on schema %s to outboxd_reader', home);
         execute 'grant select on :"outbox_parked" to outboxd_reader';
+        execute 'grant select on :"outbox_audit" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
         if to_regrole(role_name) is not null then

@@ -45,7 +45,9 @@ with wanted(version, kind, relation, name) as (
            (10, 'index', $1 || '_scope_keys', $1 || '_scope_keys_idx'),
            (11, 'index', $1, $1 || '_destination_idx'),
            (12, 'table', $1 || '_parked', null),
-           (13, 'storage parameters', $1, null)
+           (13, 'storage parameters', $1, null),
+           (15, 'table', $1 || '_audit', null),
+           (15, 'index', $1 || '_audit', $1 || '_audit_run_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation)

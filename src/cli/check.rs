@@ -23,7 +23,7 @@ const NAME_SERVERS: Duration = Duration::from_secs(4);
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    outbox: OutboxArgs,
+    pub(super) outbox: OutboxArgs,
 }
 
 /// What was found, in the order of the lines printed.
@@ -61,7 +61,7 @@ impl Findings {
     }
 }
 
-pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
+pub(super) fn run(outbox: &OutboxArgs, sources: &Sources) -> Result<(), Failure> {
     let mut findings = Findings::default();
     match Config::load(sources) {
         Ok(config) => {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
             block_on(async {
-                let chosen = match args.outbox.open_all(&config) {
+                let chosen = match outbox.open_all(&config) {
                     Ok(chosen) => chosen,
                     Err(failure) => {
                         findings.fail("database", failure);

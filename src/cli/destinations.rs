@@ -19,8 +19,20 @@ const SHOWN: u32 = 1_000;
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Let these destinations go, as the list names them: each begins anew with one attempt at a time.
-    #[arg(long, value_name = "NAME", value_parser = super::filter::destination)]
+    #[arg(long, visible_alias = "resume", value_name = "NAME", value_parser = super::filter::destination)]
     release: Vec<String>,
+    /// Leave these destinations alone, whatever they would answer: their rows wait, and keep their retry horizon.
+    #[arg(long, value_name = "NAME", value_parser = super::filter::destination, requires_all = ["time", "reason"])]
+    park: Vec<String>,
+    /// For how long, for example 2h. Then one row is tried, as after any pause.
+    #[arg(long = "for", id = "time", value_name = "TIME", value_parser = pause)]
+    time: Option<Duration>,
+    /// Why, for the audit.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Who, for the audit. By default the user and machine that this runs as.
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -35,7 +47,17 @@ tried; a reply lets the destination go. Of many due rows some are counted, as in
 100 or more.
 
   outboxd destinations
+  outboxd destinations --park buyer.example.com --for 2h --reason 'their maintenance'
   outboxd destinations --release buyer.example.com";
+
+/// Rows of a parked destination may wait for it as long as their horizons allow.
+fn pause(text: &str) -> Result<Duration, String> {
+    let pause = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match pause.as_secs() {
+        1..=604_800 => Ok(pause),
+        _ => Err("from 1s to 7d".into()),
+    }
+}
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all(config)?;
@@ -44,7 +66,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             let done = show(args, outbox).await;
             done.map_err(|failure| failure.about(&outbox.title()))?;
         }
-        release(&args.release, &chosen).await
+        park(args, &chosen).await?;
+        release(args, &chosen).await
     })
 }
 
@@ -56,7 +79,7 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    if !args.release.is_empty() {
+    if !args.release.is_empty() || !args.park.is_empty() {
         return Ok(());
     }
     // Without the index each destination would take a look at every row.
@@ -75,13 +98,29 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
     })
 }
 
+/// Parks each in all of the outboxes: whichever has rows for it.
+async fn park(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let (Some(time), Some(reason)) = (args.time, args.reason.as_deref()) else { return Ok(()) };
+    let actor = super::steer::actor(args.actor.as_deref());
+    for name in &args.park {
+        for outbox in chosen {
+            let done = outbox.store.park_by_hand(name, time.as_secs_f64(), reason, &actor).await;
+            done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
+        }
+        println!("{name} is parked for {}; every replica sees it within five seconds", spelt(time));
+    }
+    Ok(())
+}
+
 /// Lets each go in whichever outbox it is parked.
-async fn release(names: &[String], chosen: &[Chosen]) -> Result<(), Failure> {
+async fn release(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let actor = super::steer::actor(args.actor.as_deref());
+    let reason = args.reason.as_deref().unwrap_or("let go by hand");
     let mut absent = Vec::new();
-    for name in names {
+    for name in &args.release {
         let mut released = false;
         for outbox in chosen {
-            let done = outbox.store.release_destination(name).await;
+            let done = outbox.store.release_by_hand(name, reason, &actor).await;
             released |= done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
         }
         match released {

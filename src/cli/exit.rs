@@ -63,6 +63,10 @@ impl Failure {
         Failure { code: IO, message }
     }
 
+    pub(super) fn permission(message: String) -> Failure {
+        Failure { code: NO_PERMISSION, message }
+    }
+
     /// Not now; the same again may succeed later.
     pub(super) fn not_yet(message: String) -> Failure {
         Failure { code: TEMP_FAIL, message }

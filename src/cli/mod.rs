@@ -3,14 +3,17 @@
 mod check;
 mod check_url;
 mod codes;
+mod completions;
 mod demo;
 mod destinations;
+mod doctor;
 mod exit;
 mod filter;
 mod hardening;
 mod keygen;
 mod keys;
 mod list;
+mod man;
 mod migrate;
 mod open;
 mod outboxes;
@@ -19,6 +22,7 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod steer;
 mod table;
 mod verify;
 
@@ -26,10 +30,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, Sources};
-use crate::store::Store;
+use crate::store::{Action, Store};
 pub(crate) use exit::Failure;
 
 /// Delivers webhooks from a Postgres outbox: exactly the bytes that were committed, signed, at least once.
@@ -75,6 +79,9 @@ enum Command {
     Migrate(migrate::Args),
     /// Look at everything `run` needs, one line each, and say what to do about what is wrong.
     Check(check::Args),
+    /// Look at everything as `check` does, then at the last hour, and say what to do.
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Args),
     /// Say whether a URL would be delivered to: each DNS answer, what it is, and which rule decides. Connects to no receiver.
     #[command(after_help = check_url::HELP)]
     CheckUrl(check_url::Args),
@@ -93,6 +100,18 @@ enum Command {
     /// Say which keys there are, who holds them, what needs each, and whether one can go.
     #[command(after_help = keys::HELP)]
     Keys(keys::Args),
+    /// Have rows tried again that were quarantined or expired, or that wait: counted first, by filter.
+    #[command(after_help = steer::REQUEUE)]
+    Requeue(steer::Args),
+    /// Take open rows out of delivery: counted first, by filter.
+    #[command(after_help = steer::CANCEL)]
+    Cancel(steer::Args),
+    /// End open rows as though their retry horizon were over: counted first, by filter.
+    #[command(after_help = steer::EXPIRE)]
+    Expire(steer::Args),
+    /// Delete finished rows past their horizon: counted first, by filter.
+    #[command(after_help = steer::PURGE)]
+    Purge(steer::Args),
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
@@ -107,6 +126,12 @@ enum Command {
     Config,
     /// Print every outcome code: what happens to the row, who can mend it, and what it means.
     Codes(codes::Args),
+    /// Print the completion script of a shell.
+    #[command(after_help = completions::HELP)]
+    Completions(completions::Args),
+    /// Print the manual, or write a page for each command.
+    #[command(after_help = man::HELP)]
+    Man(man::Args),
     /// See it work: a throwaway Postgres, buyers on loopback and 2,000 webhooks, all removed afterwards.
     Demo(demo::Args),
 }
@@ -136,13 +161,18 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
-        Command::Check(args) => check::run(&args, &sources),
+        Command::Check(args) => check::run(&args.outbox, &sources),
+        Command::Doctor(args) => doctor::run(&args, &sources),
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
         Command::Open(args) => open::run(&args, &Config::load(&sources)?),
         Command::Verify(args) => verify::run(&args),
         Command::Rekey(args) => rekey::run(&args, &Config::load(&sources)?),
         Command::Keys(args) => keys::run(&args, &Config::load(&sources)?),
+        Command::Requeue(args) => steer::run(Action::Requeue, &args, &Config::load(&sources)?),
+        Command::Cancel(args) => steer::run(Action::Cancel, &args, &Config::load(&sources)?),
+        Command::Expire(args) => steer::run(Action::Expire, &args, &Config::load(&sources)?),
+        Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
@@ -155,6 +185,11 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             codes::run(&args);
             Ok(())
         }
+        Command::Completions(args) => {
+            completions::run(&args, Cli::command());
+            Ok(())
+        }
+        Command::Man(args) => man::run(&args, Cli::command()),
         Command::Demo(args) => demo::run(args),
     }
 }

@@ -146,6 +146,8 @@ pub(crate) struct Sweep {
     #[serde(deserialize_with = "duration")]
     pub(crate) purge_interval: Duration,
     #[serde(deserialize_with = "duration")]
+    pub(crate) keep_undelivered: Duration,
+    #[serde(deserialize_with = "duration")]
     pub(crate) snapshot_warning: Duration,
 }
 

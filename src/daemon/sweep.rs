@@ -70,7 +70,7 @@ pub(super) async fn sweep(store: Arc<Store>, times: config::Sweep, outage: Arc<O
         }
         let swept = async {
             expire(&store, &mut expiring, &outage.health).await?;
-            purge(&store, &mut purging, &mut forbidden, &outage.health).await
+            purge(&store, times.keep_undelivered, &mut purging, &mut forbidden, &outage.health).await
         };
         let rest = match swept.await {
             Ok(()) => {
@@ -101,12 +101,18 @@ async fn expire(store: &Store, pass: &mut Pass, health: &Health) -> Result<(), S
 }
 
 /// Without the right to delete, finished rows are somebody else's to purge: that is said once, and is no outage.
-async fn purge(store: &Store, pass: &mut Pass, forbidden: &mut bool, health: &Health) -> Result<(), StoreError> {
+async fn purge(
+    store: &Store,
+    keep: Duration,
+    pass: &mut Pass,
+    forbidden: &mut bool,
+    health: &Health,
+) -> Result<(), StoreError> {
     let began = Instant::now();
     if began < pass.due {
         return Ok(());
     }
-    match store.purge_settled(pass.limit, pass.from).await {
+    match store.purge_settled(pass.limit, pass.from, keep).await {
         Ok(swept) => {
             health.meter.purged(u64::from(swept.rows));
             let over = pass.took(swept, began.elapsed(), Instant::now());

@@ -17,7 +17,7 @@ impl Pace {
     }
 
     /// Waits until these many more may have been done.
-    pub(super) async fn done(&mut self, rows: usize) {
+    pub(crate) async fn done(&mut self, rows: usize) {
         self.rows += rows as u64;
         if let Some(rate) = self.rows_per_second {
             let due = Duration::from_secs_f64(self.rows as f64 / f64::from(rate.max(1)));

@@ -39,7 +39,7 @@ impl Store {
     }
 }
 
-fn read_row(answer: &Answer) -> Result<StoredRow, Kind> {
+pub(super) fn read_row(answer: &Answer) -> Result<StoredRow, Kind> {
     Ok(StoredRow {
         id: read(answer, "id")?,
         row: Row {

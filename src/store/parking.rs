@@ -84,12 +84,6 @@ impl Store {
         self.read_all(&self.statements.let_go_destinations, &parameters, |_| Ok(())).await.map(drop)
     }
 
-    /// `sql/parking/release_destination.sql`: whether it was listed.
-    pub(crate) async fn release_destination(&self, destination: &str) -> Result<bool, StoreError> {
-        let released = self.read_all(&self.statements.release_destination, &[&destination], |_| Ok(())).await?;
-        Ok(!released.is_empty())
-    }
-
     /// `sql/parking/forget_parked.sql`
     pub(crate) async fn forget_parked(&self) -> Result<(), StoreError> {
         self.read_all(&self.statements.forget_parked, &[], |_| Ok(())).await.map(drop)

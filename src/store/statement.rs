@@ -63,7 +63,7 @@ statements! {
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
-    purge_settled = "outbox/purge_settled" (INT8, INT8);
+    purge_settled = "outbox/purge_settled" (INT8, INT8, FLOAT8);
     sample_backlog = "outbox/sample_backlog" (INT8);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
@@ -96,11 +96,22 @@ statements! {
     find_parking = "parking/find_parking" (TEXT);
     park_destinations = "parking/park_destinations" (TEXT_ARRAY, FLOAT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT);
     let_go_destinations = "parking/let_go_destinations" (TEXT_ARRAY, TEXT);
-    release_destination = "parking/release_destination" (TEXT);
     forget_parked = "parking/forget_parked" ();
     read_parked = "parking/read_parked" (INT8, TEXT);
     claim_probes = "parking/claim_probes" (TEXT_ARRAY, TEXT, FLOAT8);
     list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
+    park_by_hand = "parking/park_by_hand" (TEXT, FLOAT8, TEXT, TEXT);
+    release_by_hand = "parking/release_by_hand" (TEXT, TEXT, TEXT);
+    find_steering = "steer/find_steering" (TEXT);
+    newest_row = "steer/newest_row" ();
+    find_deliveries = "steer/find_deliveries" (TEXT, TEXT, INT8, INT8, INT4);
+    change_deliveries = "steer/change_deliveries" (TEXT, TEXT, INT8_ARRAY, INT8, TEXT, TEXT, TEXT);
+    read_sealed_past = "steer/read_sealed_past" (INT8_ARRAY, INT8);
+    renew_deliveries = "steer/renew_deliveries" (
+        TEXT, INT8_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT, TEXT
+    );
+    read_run = "steer/read_run" (TEXT);
+    look_back = "steer/look_back" (INT8, FLOAT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);
     put_scope = "scopes/put_scope" (TEXT, TEXT_ARRAY, BOOL, BYTEA, BYTEA, TEXT, TEXT, FLOAT8, FLOAT8, BYTEA, BYTEA);

@@ -191,6 +191,8 @@ causes! {
         "The scope's key has an algorithm that the scope does not advertise.",
     SigningUnavailable "signing_unavailable" Retry Retry Ours
         "The signing key could not be had just now.",
+    Cancelled "cancelled" Quarantine Quarantine Ours
+        "An operator took the row out of delivery (`outboxd cancel`); the audit says who and why.",
     LeaseShort "lease_short" GiveBack GiveBack Ours
         "Too little of the lease was left for a whole attempt.",
     Drained "drained" GiveBack GiveBack Ours

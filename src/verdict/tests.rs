@@ -171,6 +171,7 @@ fn each_cause_has_its_class() {
         ("scope_unexpected", RetrySlow, Quarantine),
         ("signing_key_refused", RetrySlow, Quarantine),
         ("signing_unavailable", Retry, Retry),
+        ("cancelled", Quarantine, Quarantine),
         ("lease_short", GiveBack, GiveBack),
         ("drained", GiveBack, GiveBack),
         ("internal", RetrySlow, Retry),

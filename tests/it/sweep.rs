@@ -34,6 +34,7 @@ async fn overdue_rows_expire_and_finished_ones_are_deleted_in_many_batches() {
     past(&world, "delivered", 7000).await;
     past(&world, "pending", 3000).await;
     let config = world.config().set("sweep.expire_interval", "200ms").set("sweep.purge_interval", "200ms");
+    let config = config.set("sweep.keep_undelivered", "0s");
     let daemon = Daemon::start(&config).await;
     reaches(&daemon, EXPIRED, 3000.0).await;
     reaches(&daemon, PURGED, 10_000.0).await;

@@ -82,7 +82,7 @@ async fn a_composed_row_expires_after_its_horizon_but_not_under_a_live_lease() {
     db.ripen(id).await;
     assert_eq!(db.store.expire_overdue(10, None).await.expect("it answers").rows, 1);
     assert_eq!(db.show(id).await, "expired 1 - free begun - -");
-    assert_eq!(db.store.purge_settled(10, None).await.expect("it answers").rows, 1);
+    assert_eq!(db.store.purge_settled(10, None, Duration::ZERO).await.expect("it answers").rows, 1);
     assert_eq!(db.text(&format!("select count(*)::text from {TABLE}_composed"), &[]).await, "0");
 }
 

@@ -131,8 +131,8 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
         (10, true),
         "no more are counted than were asked for, and no fewer than ten"
     );
-    assert_eq!(db.store.release_destination(NAME).await, Ok(true));
-    assert_eq!(db.store.release_destination(NAME).await, Ok(false));
+    assert_eq!(db.store.release_by_hand(NAME, "why", "me").await, Ok(true));
+    assert_eq!(db.store.release_by_hand(NAME, "why", "me").await, Ok(false));
 }
 
 #[tokio::test]

@@ -207,7 +207,7 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
         assert_by_index(&expire, "open_rows_idx", 20);
         let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64]).await;
         assert_by_index(&sample, "work_idx", 1100);
-        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64, &None::<i64>]).await;
+        let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64, &None::<i64>, &0.0_f64]).await;
         assert_by_index(&purge, "retry_until_idx", 20_000);
         analyze(&db).await;
     }
@@ -226,24 +226,27 @@ async fn a_sweep_does_not_read_again_what_it_has_swept_however_old_a_snapshot_is
     let (mut expired_to, mut purged_to) = (None, None);
     for _ in 0..5 {
         let expired = db.store.expire_overdue(1000, expired_to).await.expect("it answers");
-        let purged = db.store.purge_settled(1000, purged_to).await.expect("it answers");
+        let purged = db.store.purge_settled(1000, purged_to, Duration::ZERO).await.expect("it answers");
         assert_eq!((expired.rows, purged.rows), (1000, 1000));
         (expired_to, purged_to) = (expired.ended_at, purged.ended_at);
     }
     let from = |mark: Option<Watermark>| mark.map(Watermark::micros);
     let statements = &db.store.statements;
-    for (statement, to, index) in [
-        (&statements.expire_overdue, expired_to, "open_rows_idx"),
-        (&statements.purge_settled, purged_to, "retry_until_idx"),
+    let kept: [Parameter<'_>; 1] = [&0.0_f64];
+    for (statement, to, index, more) in [
+        (&statements.expire_overdue, expired_to, "open_rows_idx", &kept[..0]),
+        (&statements.purge_settled, purged_to, "retry_until_idx", &kept[..]),
     ] {
-        let going_on = plan(&db, statement, &[&10_i64, &from(to)]).await;
-        assert_by_index(&going_on, index, 500);
-        let anew = pages(&plan(&db, statement, &[&10_i64, &None::<i64>]).await);
+        let (from, nothing) = (from(to), None::<i64>);
+        let going_on: [Parameter<'_>; 2] = [&10_i64, &from];
+        assert_by_index(&plan(&db, statement, &[&going_on[..], more].concat()).await, index, 500);
+        let anew: [Parameter<'_>; 2] = [&10_i64, &nothing];
+        let anew = pages(&plan(&db, statement, &[&anew[..], more].concat()).await);
         assert!(anew > 1000, "only {anew} pages: the test shows nothing");
     }
     // What was passed over is found by the pass after.
-    assert_eq!(db.store.purge_settled(1, purged_to).await.expect("it answers").rows, 1);
-    assert_eq!(db.store.purge_settled(10_000, None).await.expect("it answers").rows, 5999);
+    assert_eq!(db.store.purge_settled(1, purged_to, Duration::ZERO).await.expect("it answers").rows, 1);
+    assert_eq!(db.store.purge_settled(10_000, None, Duration::ZERO).await.expect("it answers").rows, 5999);
 }
 
 #[tokio::test]

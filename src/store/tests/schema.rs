@@ -36,7 +36,7 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "ledger", "demo"];
+    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "steer", "ledger", "demo"];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -166,6 +166,8 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "scope_keys",
         "scope_keys_idx",
         "destination_idx",
+        "audit",
+        "audit_run_idx",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
@@ -180,7 +182,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_audit_run_idx my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 

@@ -44,10 +44,31 @@ async fn purge_deletes_finished_rows_past_their_horizon_and_nothing_else() {
     db.outlive(&rows[6..]).await;
     let other = connect(&db.url).await;
     other.batch_execute(&format!("begin; select from {TABLE} where id = {} for update", rows[6])).await.expect("locks");
-    assert_eq!(db.store.purge_settled(2, None).await.expect("it answers").rows, 2);
-    assert_eq!(db.store.purge_settled(10, None).await.expect("it answers").rows, 1);
+    assert_eq!(db.store.purge_settled(2, None, Duration::ZERO).await.expect("it answers").rows, 2);
+    assert_eq!(db.store.purge_settled(10, None, Duration::ZERO).await.expect("it answers").rows, 1);
     let left = format!("select string_agg(id::text, ' ' order by id) from {TABLE}");
     assert_eq!(db.text(&left, &[]).await, format!("{} {} {} {}", rows[3], rows[4], rows[5], rows[6]));
+}
+
+#[tokio::test]
+async fn what_was_not_delivered_is_kept_for_longer() {
+    let db = Database::new(Schema::Ours).await;
+    let rows = db.insert(&[A; 4]).await;
+    db.claim(1).await;
+    for (id, state) in rows.iter().zip(["delivered", "expired", "invalid", "expired"]) {
+        db.run(&format!("update {TABLE} set state = '{state}' where id = {id}")).await;
+    }
+    // A day past their horizon; the last one three.
+    db.outlive(&rows).await;
+    db.run(&format!(
+        "update {TABLE} set first_attempt_at = now() - interval '4 days', retry_until = now() - interval '3 days' where id = {}",
+        rows[3]
+    ))
+    .await;
+    let two_days = Duration::from_secs(2 * 86_400);
+    assert_eq!(db.store.purge_settled(10, None, two_days).await.expect("it answers").rows, 2);
+    let left = format!("select string_agg(id::text, ' ' order by id) from {TABLE}");
+    assert_eq!(db.text(&left, &[]).await, format!("{} {}", rows[1], rows[2]));
 }
 
 #[tokio::test]

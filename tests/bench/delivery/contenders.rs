@@ -235,14 +235,19 @@ impl Running {
 pub fn concurrency(delay: Duration) -> usize {
     match delay.as_millis() {
         0 => 64,
-        1..100 => 256,
+        1..100 => 512,
         _ => 1024,
     }
 }
 
+/// Slots hold what is claimed, posted and not settled yet: twice what waits for the receiver, and never less than by default.
+pub fn slots(delay: Duration) -> usize {
+    (2 * concurrency(delay)).max(256)
+}
+
 /// The bare loop claims ahead of its connections. Where waiting is all, it has as many of them as outboxd has slots.
 pub fn bare_connections(delay: Duration) -> usize {
-    if delay.as_millis() < 100 { concurrency(delay) } else { 2 * concurrency(delay) }
+    if delay.is_zero() { concurrency(delay) } else { slots(delay) }
 }
 
 /// The SDK's tasks in each of two processes: more is slower, until they only wait. Where they read Debian's store for every

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::Bed;
-use super::contenders::{Contender, Running, bare_connections, concurrency, sdk_tasks};
+use super::contenders::{Contender, Running, bare_connections, concurrency, sdk_tasks, slots};
 use super::figures::{Spread, table};
 use super::outcome::{Demand, Outcome};
 use super::processes::Cpu;
@@ -125,7 +125,7 @@ pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Outcome> {
 }
 
 fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
-    let slots = arguments.slots.unwrap_or(2 * concurrency(delay));
+    let slots = arguments.slots.unwrap_or_else(|| slots(delay));
     let sdk = |full_store| Contender::Sdk { processes: 2, tasks: sdk_tasks(delay, full_store), full_store };
     let graphile = |tuned| Contender::Graphile { concurrency: concurrency(delay), tuned };
     let of_kind = |kind: &Kind| match kind {
