@@ -194,7 +194,7 @@ async fn probe_once(
 ) -> Result<(), StoreError> {
     let asked = (SystemTime::now(), Instant::now());
     let probe = store.probe_primary().await?;
-    outage.ok();
+    outage.answers();
     judge_clock(skew(&probe, asked), &outage.health);
     let now = Instant::now();
     if outage.health.has(Condition::Schema) || now >= *preflight_at {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
 use crate::plan::Random;
-use crate::support::cluster::insert_on;
+use crate::support::cluster::insert_by;
 use crate::support::eventually::ticks;
 use crate::support::history::{Commit, Enqueued};
 use crate::support::runtime::servers;
@@ -64,7 +64,7 @@ async fn connected<'a>(client: &'a mut Option<Client>, url: &str) -> Option<&'a 
 async fn commit(client: &Client, rows: &[Sealed], regrets: bool) -> Commit {
     let inserted = async {
         client.batch_execute("begin").await?;
-        insert_on(client, rows).await
+        insert_by(client, rows).await
     };
     if inserted.await.is_err() || regrets {
         // One that fails has ended the transaction with its session, or there is none.

@@ -40,6 +40,7 @@ mod outage;
 mod outboxes;
 mod parking;
 mod poison;
+mod postgres;
 mod readme;
 mod receive_crash;
 mod receive_server;

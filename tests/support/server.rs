@@ -2,7 +2,7 @@
 //! the cluster that tests share it writes durably to its own memory file system, so that what was committed outlives a crash.
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,41 +23,66 @@ pub struct Server {
     programs: PathBuf,
     settings: Vec<String>,
     process: Option<Child>,
-    /// Removed with the directory; a mounted file system is not.
-    pub owns_directory: bool,
+    /// Of the small file system that only it sees, in MiB.
+    space: Option<u32>,
 }
 
 impl Server {
     /// Of Debian's version, with settings as `name=value`, running.
     pub async fn start(settings: &[&str]) -> Server {
-        Server::start_from(&programs(), settings).await
-    }
-
-    /// Of whatever version these programs are.
-    pub async fn start_from(programs: &Path, settings: &[&str]) -> Server {
-        let mut server = Server::at(new_directory(), programs, settings);
+        let mut server = Server::new(&programs(), settings.iter().map(ToString::to_string).collect());
         server.initialise();
         server.restart().await;
         server
     }
 
-    /// Neither made nor running yet.
-    pub fn at(directory: PathBuf, programs: &Path, settings: &[&str]) -> Server {
-        let settings = settings.iter().map(ToString::to_string).collect();
-        Server { directory, programs: programs.to_path_buf(), settings, process: None, owns_directory: true }
+    /// Of another major version; tests/needs.sh installs them.
+    pub async fn of_major(major: u32) -> Server {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let programs = root.join(format!("target/majors/node_modules/postgres-{major}/native"));
+        assert!(programs.is_dir(), "{} is missing: sh tests/needs.sh test", programs.display());
+        let mut server = Server::new(&programs.join("bin"), Vec::new());
+        // Whom it runs as may have no way to where we are.
+        if !as_user(Path::new("test")).arg("-x").arg(programs.join("bin/postgres")).status().expect("it runs").success()
+        {
+            run(Command::new("cp").arg("-r").arg(&programs).arg(&server.directory));
+            server.programs = server.directory.join("native/bin");
+        }
+        server.initialise();
+        server.restart().await;
+        server
     }
 
-    pub fn initialise(&self) {
+    /// With a small file system for a tablespace, which is gone when it stops.
+    pub async fn with_space(mebibytes: u32) -> Server {
+        let mut server = Server::new(&programs(), Vec::new());
+        server.space = Some(mebibytes);
+        fs::create_dir(server.space()).expect("it is new");
+        server.initialise();
+        server.restart().await;
+        server
+    }
+
+    fn new(programs: &Path, settings: Vec<String>) -> Server {
+        Server { directory: new_directory(), programs: programs.to_path_buf(), settings, process: None, space: None }
+    }
+
+    pub fn space(&self) -> PathBuf {
+        self.directory.join("space")
+    }
+
+    fn initialise(&self) {
         let data = self.data();
         let mut command = as_user(&self.programs.join("initdb"));
         command.arg("-D").arg(&data).args(["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
+        // What pg_rewind needs.
+        command.arg("--data-checksums");
         run(&mut command);
     }
 
     /// A hot standby of this one, running.
     pub async fn standby(&self) -> Server {
-        let mut standby = Server::at(new_directory(), &self.programs, &[]);
-        standby.settings = self.settings.clone();
+        let mut standby = Server::new(&self.programs, self.settings.clone());
         let mut command = as_user(&self.programs.join("pg_basebackup"));
         command
             .arg("-D")
@@ -69,15 +94,12 @@ impl Server {
         standby
     }
 
-    /// To be started as a standby of another, which it was the primary of.
-    pub fn follow(&self, other: &Server) {
-        let settings = format!("primary_conninfo = 'user=postgres host={}'\n", other.directory.display());
-        let file = self.data().join("postgresql.auto.conf");
-        let before = fs::read_to_string(&file).expect("initdb made it");
-        fs::write(&file, before + &settings).expect("root may");
-        let signal = self.data().join("standby.signal");
-        fs::write(&signal, "").expect("root may");
-        own(&signal);
+    /// Makes of a primary that crashed a standby of the one that took its place, to be started. What it alone had is lost.
+    pub fn rewind(&self, primary: &Server) {
+        let mut command = as_user(&self.programs.join("pg_rewind"));
+        let source = format!("user=postgres dbname=postgres host={}", primary.directory.display());
+        command.arg("-D").arg(self.data()).args(["-R", "--no-sync", "--source-server", &source]);
+        run(&mut command);
     }
 
     pub async fn promote(&self) {
@@ -91,11 +113,14 @@ impl Server {
         command.args(["-c", "exec \"$0\" \"$@\" >>\"$LOG\" 2>&1"]).arg(self.programs.join("postgres"));
         command.env("LOG", self.directory.join("log")).arg("-D").arg(self.data()).arg("-k").arg(&self.directory);
         // What a crash may not lose must have left the process, and need not have reached a disk.
-        for setting in ["listen_addresses=", "fsync=off", "full_page_writes=off", "max_connections=60"] {
+        for setting in ["listen_addresses=", "fsync=off", "max_connections=60"] {
             command.args(["-c", setting]);
         }
         for setting in &self.settings {
             command.args(["-c", setting]);
+        }
+        if let Some(mebibytes) = self.space {
+            command = with_mount(&command, &self.space(), mebibytes);
         }
         let pid_file = self.data().join("postmaster.pid");
         // The processes of one that was killed hold its memory until they have noticed.
@@ -183,9 +208,7 @@ impl Drop for Server {
             self.signal_all(Signal::SIGCONT);
             self.stop(Signal::SIGQUIT);
         }
-        if self.owns_directory {
-            let _ = fs::remove_dir_all(&self.directory);
-        }
+        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -206,13 +229,26 @@ fn user() -> User {
 }
 
 /// Gives it to whom the server runs as.
-pub fn own(path: &Path) {
+fn own(path: &Path) {
     if geteuid().is_root() {
         chown(path, Some(user().uid), Some(user().gid)).expect("root may");
     }
-    if path.is_dir() {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("it is ours");
-    }
+}
+
+/// The same with a file system of its own at `place`, which ends with it.
+fn with_mount(command: &Command, place: &Path, mebibytes: u32) -> Command {
+    let mut within = Command::new("unshare");
+    let user = user();
+    let mount = format!(
+        "mount -t tmpfs -o size={mebibytes}m,mode=700,uid={},gid={} space '{}' && exec \"$@\"",
+        user.uid,
+        user.gid,
+        place.display()
+    );
+    within.args(["--mount", "--propagation", "private", "sh", "-c", &mount, "sh"]);
+    within.arg(command.get_program()).args(command.get_args());
+    within.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    within
 }
 
 /// It refuses to run as root. The death signal is set last, since a change of user clears it.
