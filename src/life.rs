@@ -3,7 +3,7 @@
 //! The statements of `sql/outbox` do to the stored row what [`step`] does here; a simulation holds the two against each other,
 //! and a model checker goes through every order of steps that this allows.
 
-/// Where a row is. Nothing leaves the last three.
+/// Where a row is. No worker and no sweep takes it out of the last three; an operator who requeues it begins another life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Pending,

@@ -2,6 +2,7 @@
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
 pub(crate) mod blame;
+mod clock;
 mod expiry;
 mod name_servers;
 mod outcome;
@@ -18,6 +19,7 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+pub(crate) use clock::{ClockWatch, reading};
 pub(crate) use expiry::{dated, report_expiry};
 pub(crate) use name_servers::ResolverWatch;
 pub(crate) use phase::{Phase, Phases};
@@ -49,8 +51,16 @@ pub(crate) struct Tools {
     settle: settle::Sender,
     health: Arc<Health>,
     name_servers: Arc<ResolverWatch>,
+    clock: Arc<ClockWatch>,
     /// The number of the outbox whose rows are delivered with these.
     outbox: usize,
+}
+
+/// Who tells what is wrong that is no row's own fault.
+pub(crate) struct Watches {
+    pub(crate) health: Arc<Health>,
+    pub(crate) name_servers: Arc<ResolverWatch>,
+    pub(crate) clock: Arc<ClockWatch>,
 }
 
 impl Tools {
@@ -59,8 +69,7 @@ impl Tools {
         snapshot: Arc<ArcSwap<Snapshot>>,
         phases: Phases,
         settle: settle::Sender,
-        health: Arc<Health>,
-        name_servers: Arc<ResolverWatch>,
+        Watches { health, name_servers, clock }: Watches,
         outbox: usize,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
@@ -78,7 +87,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, outbox }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, clock, outbox }
     }
 }
 
@@ -152,6 +161,9 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: 
     if !lease.admits(now, tools.attempt_timeout) {
         return Ending::GivenBack(Cause::LeaseShort);
     }
+    if tools.clock.is_off() {
+        return Ending::GivenBack(Cause::ClocksApart);
+    }
     let deadline = now + tools.attempt_timeout;
     let cut = tools.phases.reached(Phase::Cut);
     tokio::pin!(cut);
@@ -169,6 +181,10 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: 
     let now = Instant::now();
     if now >= deadline || !lease.hold.admits(now, deadline) {
         return Ending::GivenBack(Cause::LeaseShort);
+    }
+    // Once more, since the signature was dated meanwhile.
+    if tools.clock.is_off() {
+        return Ending::GivenBack(Cause::ClocksApart);
     }
     killpoint!("k4");
     tokio::select! {
