@@ -47,7 +47,8 @@ with wanted(version, kind, relation, name) as (
            (12, 'table', $1 || '_parked', null),
            (13, 'storage parameters', $1, null),
            (15, 'table', $1 || '_audit', null),
-           (15, 'index', $1 || '_audit', $1 || '_audit_run_idx')
+           (15, 'index', $1 || '_audit', $1 || '_audit_run_idx'),
+           (15, 'table', $1 || '_caps', null)
 )
 select version,
        kind || ' ' || coalesce(name, relation)

@@ -163,7 +163,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
-        Command::Check(args) => check::run(&args.outbox, &sources),
+        Command::Check(args) => check::run(&args, &sources),
         Command::Doctor(args) => doctor::run(&args, &sources),
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),

@@ -62,7 +62,7 @@ pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
-pub(crate) use steer::{Action, Order, PastContent, RecentRows, Renewed, Steerable};
+pub(crate) use steer::{Action, HandCap, Order, PastContent, RecentRows, Renewed, Steerable};
 pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};

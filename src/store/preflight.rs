@@ -122,6 +122,8 @@ pub(crate) enum Fact {
         "replicas cannot tell each other which destinations are down, so each finds out by itself: run `outboxd migrate`"
     )]
     ParkingMissing,
+    #[error("operators cannot requeue, cancel, park or cap, since there is nowhere to note it: run `outboxd migrate`")]
+    AuditMissing,
     #[error(
         "the database user may not write down which destinations are down, so each replica finds out by itself: grant it \
          outboxd_daemon"
@@ -189,6 +191,7 @@ pub(super) struct Inspection {
     may_read_composed: bool,
     may_write_replicas: bool,
     has_parking: bool,
+    has_audit: bool,
     may_write_parking: bool,
     schema: String,
     may_use_schema: bool,
@@ -215,6 +218,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         may_read_composed: read(answer, "may_read_composed")?,
         may_write_replicas: read(answer, "may_write_replicas")?,
         has_parking: read(answer, "has_parking")?,
+        has_audit: read(answer, "has_audit")?,
         may_write_parking: read(answer, "may_write_parking")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
@@ -263,6 +267,9 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.has_parking {
         facts.push((Warn, Fact::ParkingMissing));
+    }
+    if !table.has_audit {
+        facts.push((Warn, Fact::AuditMissing));
     }
     if !table.may_write_parking {
         facts.push((Warn, Fact::ParkingUnwritable));

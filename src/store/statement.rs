@@ -102,6 +102,10 @@ statements! {
     list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
     park_by_hand = "parking/park_by_hand" (TEXT, FLOAT8, TEXT, TEXT);
     release_by_hand = "parking/release_by_hand" (TEXT, TEXT, TEXT);
+    find_caps = "parking/find_caps" (TEXT);
+    read_caps = "parking/read_caps" (INT8);
+    cap_by_hand = "parking/cap_by_hand" (TEXT, INT4, TEXT, TEXT);
+    uncap_by_hand = "parking/uncap_by_hand" (TEXT, TEXT, TEXT);
     find_steering = "steer/find_steering" (TEXT);
     newest_row = "steer/newest_row" ();
     find_deliveries = "steer/find_deliveries" (TEXT, TEXT, INT8, INT8, INT4);

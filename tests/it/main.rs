@@ -61,6 +61,7 @@ mod steer;
 mod stopped;
 mod sweep;
 mod systemd;
+mod texts;
 mod upgrade;
 mod verify;
 mod wake;

@@ -89,7 +89,10 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
-    assert_eq!(facts(&db).await, [Fact::ParkingMissing, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]);
+    assert_eq!(
+        facts(&db).await,
+        [Fact::ParkingMissing, Fact::AuditMissing, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
+    );
 }
 
 #[tokio::test]
@@ -168,6 +171,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "destination_idx",
         "audit",
         "audit_run_idx",
+        "caps",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
