@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench steer deb
+.PHONY: demo test lint fuzz bench steer survive deb
 
 demo:
 	@sh tests/needs.sh demo
@@ -46,6 +46,11 @@ bench:
 steer:
 	@sh tests/needs.sh test
 	STEER_ROWS=100000 cargo test --locked --test it steer::a_run_that_is_interrupted -- --nocapture
+
+# What each fault of Postgres does and how long the recovery takes, and migrations beside a transaction that is open for 60 s.
+survive:
+	@sh tests/needs.sh test
+	MIGRATION_SECONDS=60 cargo test --locked --test it postgres:: -- --nocapture --test-threads=2
 
 # A Debian package: binary, unit, example configuration, manual, completions. Needs `cargo install cargo-deb`.
 deb:

@@ -26,6 +26,8 @@ if [ "${1:-}" = test ]; then
     have systemd-analyze || packages="$packages systemd"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
+    # A test that fills a disk has a small one of its own.
+    have mount || packages="$packages mount"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # A Java that runs a source file, which a mere runtime cannot.
