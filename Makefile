@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench soak mutants steer deb model
+.PHONY: demo test lint fuzz bench soak mutants steer survive deb model
 
 demo:
 	@sh tests/needs.sh demo
@@ -61,6 +61,11 @@ mutants:
 steer:
 	@sh tests/needs.sh test
 	STEER_ROWS=100000 cargo test --locked --test it steer::a_run_that_is_interrupted -- --nocapture
+
+# What each fault of Postgres does and how long the recovery takes, and migrations beside a transaction that is open for 60 s.
+survive:
+	@sh tests/needs.sh test
+	MIGRATION_SECONDS=60 cargo test --locked --test it postgres:: -- --nocapture --test-threads=2
 
 # A Debian package: binary, unit, example configuration, manual, completions. Needs `cargo install cargo-deb`.
 deb:

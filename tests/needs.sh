@@ -28,6 +28,8 @@ if [ "${1:-}" = test ]; then
     have ip || packages="$packages iproute2"
     # A daemon whose clock is wrong.
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || packages="$packages libfaketime"
+    # A test that fills a disk has a small one of its own.
+    have mount || packages="$packages mount"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # A Java that runs a source file, which a mere runtime cannot.

@@ -113,7 +113,7 @@ impl Server {
         command.args(["-c", "exec \"$0\" \"$@\" >>\"$LOG\" 2>&1"]).arg(self.programs.join("postgres"));
         command.env("LOG", self.directory.join("log")).arg("-D").arg(self.data()).arg("-k").arg(&self.directory);
         // What a crash may not lose must have left the process, and need not have reached a disk.
-        for setting in ["listen_addresses=", "fsync=off", "max_connections=60"] {
+        for setting in ["listen_addresses=", "fsync=off", "max_connections=100"] {
             command.args(["-c", setting]);
         }
         for setting in &self.settings {

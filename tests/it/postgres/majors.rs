@@ -46,7 +46,8 @@ async fn the_whole_works_on(major: u32) {
     let task = host.issue(&scene.world.key, "create_media_buy", &registration).await;
     assert_eq!(host.complete(&task, "{}").await, Ok(true));
     scene.world.all_are("delivered").await;
-    assert_eq!(scene.world.receiver.tally().get("/composed"), Some(&1));
+    let composed = scene.world.receiver.received().iter().filter(|request| request.target == "/composed").count();
+    assert_eq!(composed, 1);
     assert_eq!(daemon.get("/readyz").await.expect("it answers"), (200, "ok\n".to_string()), "{}", daemon.text());
 }
 

@@ -149,7 +149,8 @@ async fn an_index_whose_build_was_interrupted_is_told_dropped_and_built_again() 
     let migration = migrate(&database.url, &[]);
     let left = is_there(&database, &name).await;
     migration.kill().await;
-    let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'outboxd'";
+    let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+               WHERE datname = current_database() AND application_name = 'outboxd'";
     eventually("its sessions are over", async || match database.value::<i64>(sql, &[]).await {
         0 => Ok(()),
         left => Err(left),
