@@ -54,6 +54,7 @@ begin
         execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
                 'first_attempt_at, retry_until, delivered_at, last_http_status, last_error) on :"outbox" to outboxd_daemon';
         execute 'grant select on :"outbox_composed" to outboxd_daemon';
+        execute 'grant select on :"outbox_traces" to outboxd_daemon';
         -- Sealing again what was sealed under an older key, which changes no word of it; and who else delivers.
         execute 'grant update (encrypted_body, envelope_nonce) on :"outbox" to outboxd_daemon';
         grant select (task_id, account_id, task_type, created_at, webhook_registration, webhook_registration_nonce),

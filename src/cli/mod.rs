@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod filter;
 mod hardening;
+mod healthcheck;
 mod keygen;
 mod keys;
 mod list;
@@ -116,6 +117,9 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
+    /// Ask the daemon beside it whether it lives, for a container's health check.
+    #[command(after_help = healthcheck::HELP)]
+    Healthcheck(healthcheck::Args),
     /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
     #[command(after_help = list::HELP)]
     List(list::Args),
@@ -176,6 +180,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Expire(args) => steer::run(Action::Expire, &args, &Config::load(&sources)?),
         Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
+        Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),

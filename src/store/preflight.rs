@@ -203,6 +203,7 @@ pub(super) struct Inspection {
     checks: Vec<String>,
     indexes: Vec<String>,
     pub(super) by_destination: bool,
+    pub(super) has_traces: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -230,6 +231,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         checks: read(answer, "checks")?,
         indexes: read(answer, "indexes")?,
         by_destination: read(answer, "by_destination")?,
+        has_traces: read(answer, "has_traces")?,
     })
 }
 

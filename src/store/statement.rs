@@ -62,9 +62,10 @@ statements! {
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
+    read_traces = "outbox/read_traces" (TEXT_ARRAY);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
     purge_settled = "outbox/purge_settled" (INT8, INT8, FLOAT8);
-    sample_backlog = "outbox/sample_backlog" (INT8);
+    sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     listen_wake = "outbox/listen_wake" ();

@@ -171,6 +171,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "destination_idx",
         "audit",
         "audit_run_idx",
+        "traces",
         "caps",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
@@ -193,7 +194,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
 #[tokio::test]
 async fn the_preflight_refuses_a_table_that_would_lose_rows() {
     let db = Database::new(Schema::Ours).await;
-    db.run(&format!("drop table {TABLE}_composed; alter table {TABLE} set unlogged")).await;
+    db.run(&format!("drop table {TABLE}_composed, {TABLE}_traces; alter table {TABLE} set unlogged")).await;
     let findings = db.store.preflight().await.expect("it answers");
     assert_eq!(findings, [Finding { severity: Severity::Refuse, fact: Fact::Unlogged }]);
     db.run(&format!(
