@@ -26,8 +26,6 @@ if [ "${1:-}" = test ]; then
     have systemd-analyze || packages="$packages systemd"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
-    # The pooler that lets no notification through.
-    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # Rules are judged, and an incident told, by the real one; the package starts nothing.
     { have prometheus && have promtool; } || packages="$packages prometheus"
     # A daemon whose clock is wrong.
