@@ -30,6 +30,7 @@ mod tail;
 mod verify;
 mod why;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -164,7 +165,8 @@ pub fn main() -> ExitCode {
     match hardening::harden().and_then(|()| dispatch(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("outboxd: {}", failure.message());
+            // Where that finds no room either, the exit status still says what it was.
+            let _ = writeln!(std::io::stderr(), "outboxd: {}", failure.message());
             failure.code().into()
         }
     }
@@ -223,7 +225,11 @@ fn open_store(config: &Config) -> Result<Store, Failure> {
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let ended = runtime.block_on(work);
+            crate::telemetry::logs::flush();
+            ended
+        }
         Err(error) => Err(Failure::system(format!("cannot start worker threads: {error}"))),
     }
 }

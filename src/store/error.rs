@@ -129,6 +129,16 @@ impl StoreError {
         matches!(self.kind, Kind::Timeout { .. })
     }
 
+    /// Whether a question that touches no table can tell that it is over. A lock, a full disk and a missing table are seen only
+    /// by a statement that needs what they keep from it.
+    pub(crate) fn is_seen_by_probes(&self) -> bool {
+        match &self.kind {
+            Kind::Unavailable(why) => *why != Unavailable::OutOfResources,
+            Kind::ReadOnly => true,
+            _ => false,
+        }
+    }
+
     /// Whether what is listened to lets no notification through, rather than being out of reach.
     pub(crate) fn is_deafness(&self) -> bool {
         self.kind == Kind::Unavailable(Unavailable::Deaf)
