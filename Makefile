@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench steer survive deb
+.PHONY: demo test lint fuzz bench steer survive deb model
 
 demo:
 	@sh tests/needs.sh demo
@@ -59,3 +59,7 @@ deb:
 	mkdir -p target/completions
 	set -e; for shell in bash zsh fish; do target/dist/outboxd completions $$shell > target/completions/outboxd.$$shell; done
 	cargo deb --no-build --profile dist
+
+# The model of a row's life (tests/model) in larger worlds than `make test` has time for: some minutes.
+model:
+	OUTBOXD_MODEL=large cargo test --locked --release --test model -- --nocapture --test-threads 1

@@ -14,7 +14,8 @@
 //!
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
 //! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
-//! down), `verdict` (causes, classes, back-off) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
+//! down), `verdict` (causes, classes, back-off), `life` (what may happen to a row, when and by whom), `clock` (how
+//! far two clocks are apart) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
 //! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
 //! (envelope keys in use and out of it), `steer` (what operators do to many rows), `telemetry`, `config`, `daemon` (the
 //! composition root), `cli` and `demo`. `fuzz` is not part of the daemon, and `killpoint` only of one under test.
@@ -42,6 +43,7 @@ pub(crate) mod capture;
 pub(crate) mod certificate;
 pub(crate) mod claim;
 pub mod cli;
+pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod deliver;
@@ -53,6 +55,7 @@ pub(crate) mod envelope;
 pub mod fuzz;
 pub(crate) mod hex;
 pub(crate) mod jwks;
+pub(crate) mod life;
 pub(crate) mod post;
 pub(crate) mod receive;
 pub(crate) mod rekey;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::claim::{Lease, Slot, Times};
+use crate::life::{Settle, State};
 use crate::store::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled, Store, StoreError};
 use crate::telemetry::health::{Health, Loop};
 use crate::telemetry::meter::Meter;
@@ -53,14 +54,15 @@ pub(crate) async fn run(store: Arc<Store>, mut queue: mpsc::UnboundedReceiver<Ju
         gather(&mut gathered, &mut queue).await;
         let mut batches: [Vec<Judged>; 4] = Default::default();
         for judged in gathered.drain(..) {
-            batches[Kind::of(&judged.verdict) as usize].push(judged);
+            batches[kind(&judged.verdict) as usize].push(judged);
         }
+        // In the order of `Settle`.
         let [delivered, retried, quarantined, given_back] = batches;
         tokio::join!(
-            settle(&store, Kind::Delivered, delivered, &health),
-            settle(&store, Kind::Retried, retried, &health),
-            settle(&store, Kind::Quarantined, quarantined, &health),
-            settle(&store, Kind::GivenBack, given_back, &health),
+            settle(&store, Settle::Delivered, delivered, &health),
+            settle(&store, Settle::Retried, retried, &health),
+            settle(&store, Settle::Quarantined, quarantined, &health),
+            settle(&store, Settle::GivenBack, given_back, &health),
         );
     }
 }
@@ -78,47 +80,39 @@ async fn gather(gathered: &mut Vec<Judged>, queue: &mut mpsc::UnboundedReceiver<
     }
 }
 
-/// The kinds of verdict, each with a statement of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Delivered,
-    Retried,
-    Quarantined,
-    GivenBack,
-}
-
-impl Kind {
-    fn of(verdict: &Verdict) -> Kind {
-        match verdict {
-            Verdict::Delivered { .. } => Kind::Delivered,
-            Verdict::Retry { .. } => Kind::Retried,
-            Verdict::Quarantine { .. } => Kind::Quarantined,
-            Verdict::GiveBack { .. } => Kind::GivenBack,
-        }
-    }
-
-    /// Whether a row in this state, and not held by us, is what this settle was to bring about.
-    fn made(self, state: RowState) -> bool {
-        match self {
-            Kind::Delivered => state == RowState::Delivered,
-            Kind::Quarantined => state == RowState::Invalid,
-            Kind::Retried => matches!(state, RowState::Pending | RowState::Expired),
-            Kind::GivenBack => state == RowState::Pending,
-        }
+/// What a verdict does to its row; each kind has a statement of its own.
+fn kind(verdict: &Verdict) -> Settle {
+    match verdict {
+        Verdict::Delivered { .. } => Settle::Delivered,
+        Verdict::Retry { .. } => Settle::Retried,
+        Verdict::Quarantine { .. } => Settle::Quarantined,
+        Verdict::GiveBack { .. } => Settle::GivenBack,
     }
 }
 
-async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Health) {
+/// `None` for a state that is none of ours.
+fn known(state: RowState) -> Option<State> {
+    match state {
+        RowState::Pending => Some(State::Pending),
+        RowState::InFlight => Some(State::InFlight),
+        RowState::Delivered => Some(State::Delivered),
+        RowState::Expired => Some(State::Expired),
+        RowState::Invalid => Some(State::Invalid),
+        RowState::Unknown => None,
+    }
+}
+
+async fn settle(store: &Store, how: Settle, mut batch: Vec<Judged>, health: &Health) {
     // Rows are written in one order everywhere, so that two batches that share a row cannot wait for each other.
     batch.sort_unstable_by_key(|judged| judged.lease.held.id);
     let mut pause = PAUSE_FIRST;
     let mut outcome_unknown = false;
     while !batch.is_empty() {
         health.beat(Loop::Settle);
-        let error = match write(store, kind, &batch).await {
+        let error = match write(store, how, &batch).await {
             Ok(settled) => {
                 killpoint!("k10");
-                return report(store, kind, &batch, &settled, outcome_unknown, &health.meter).await;
+                return report(store, how, &batch, &settled, outcome_unknown, &health.meter).await;
             }
             Err(error) => error,
         };
@@ -130,21 +124,21 @@ async fn settle(store: &Store, kind: Kind, mut batch: Vec<Judged>, health: &Heal
         pause = (pause * 2).min(PAUSE_MOST);
         let now = Instant::now();
         let before = batch.len();
-        batch.retain(|judged| judged.lease.ends > now);
+        batch.retain(|judged| judged.lease.hold.lasts(now));
         health.meter.settle_abandoned(before - batch.len());
     }
 }
 
-async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settled>, StoreError> {
-    match kind {
-        Kind::Delivered => {
+async fn write(store: &Store, how: Settle, batch: &[Judged]) -> Result<Vec<Settled>, StoreError> {
+    match how {
+        Settle::Delivered => {
             let row = |one: &Judged| Delivered {
                 lease: one.lease.held.clone(),
                 http_status: one.verdict.status().unwrap_or_default(),
             };
             store.settle_delivered(&batch.iter().map(row).collect::<Vec<_>>()).await
         }
-        Kind::Retried => {
+        Settle::Retried => {
             let row = |one: &Judged| Retried {
                 lease: one.lease.held.clone(),
                 delay: one.verdict.delay(),
@@ -153,7 +147,7 @@ async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settle
             };
             store.settle_retried(&batch.iter().map(row).collect::<Vec<_>>()).await
         }
-        Kind::Quarantined => {
+        Settle::Quarantined => {
             let row = |one: &Judged| Quarantined {
                 lease: one.lease.held.clone(),
                 http_status: one.verdict.status(),
@@ -161,7 +155,7 @@ async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settle
             };
             store.settle_quarantined(&batch.iter().map(row).collect::<Vec<_>>()).await
         }
-        Kind::GivenBack => {
+        Settle::GivenBack => {
             let row = |one: &Judged| GivenBack { lease: one.lease.held.clone(), delay: one.verdict.delay() };
             store.give_back(&batch.iter().map(row).collect::<Vec<_>>()).await
         }
@@ -172,7 +166,7 @@ async fn write(store: &Store, kind: Kind, batch: &[Judged]) -> Result<Vec<Settle
 /// settle had been committed and only its answer was lost.
 async fn report(
     store: &Store,
-    kind: Kind,
+    how: Settle,
     batch: &[Judged],
     settled: &[Settled],
     outcome_unknown: bool,
@@ -181,7 +175,7 @@ async fn report(
     let now = Instant::now();
     for one in settled {
         if let Ok(index) = batch.binary_search_by_key(&one.id, |judged| judged.lease.held.id) {
-            meter.settled(state_label(kind, one.state), batch[index].times.visible_for(now));
+            meter.settled(state_label(how, one.state), batch[index].times.visible_for(now));
         }
     }
     if settled.len() == batch.len() {
@@ -193,9 +187,10 @@ async fn report(
     let found = store.read_lost(&leases).await.unwrap_or_default();
     for judged in missing {
         let now_is = found.iter().find(|lost| lost.id == judged.lease.held.id);
-        let by_us = outcome_unknown && now_is.is_some_and(|lost| kind.made(lost.state));
+        let by_us =
+            outcome_unknown && now_is.and_then(|lost| known(lost.state)).is_some_and(|state| how.may_have_made(state));
         if by_us {
-            meter.settled(state_label(kind, RowState::Unknown), judged.times.visible_for(now));
+            meter.settled(state_label(how, RowState::Unknown), judged.times.visible_for(now));
         } else {
             lost(judged, now_is, meter);
         }
@@ -215,12 +210,12 @@ fn lost(judged: &Judged, now_is: Option<&Lost>, meter: &Meter) {
     );
 }
 
-fn state_label(kind: Kind, state: RowState) -> &'static str {
-    match (kind, state) {
-        (Kind::Retried, RowState::Expired) => "expired",
-        (Kind::Delivered, _) => "delivered",
-        (Kind::Retried, _) => "retried",
-        (Kind::Quarantined, _) => "quarantined",
-        (Kind::GivenBack, _) => "given_back",
+fn state_label(how: Settle, state: RowState) -> &'static str {
+    match (how, state) {
+        (Settle::Retried, RowState::Expired) => "expired",
+        (Settle::Delivered, _) => "delivered",
+        (Settle::Retried, _) => "retried",
+        (Settle::Quarantined, _) => "quarantined",
+        (Settle::GivenBack, _) => "given_back",
     }
 }

@@ -30,6 +30,8 @@ if [ "${1:-}" = test ]; then
     have mount || packages="$packages mount"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
+    # A daemon whose clock is wrong.
+    ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || packages="$packages libfaketime"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
 fi

@@ -45,7 +45,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("address", &["signature"]),
     ("capture", &[]),
     ("certificate", &["hex"]),
-    ("claim", &["envelope", "secret", "store", "telemetry"]),
+    ("claim", &["envelope", "life", "secret", "store", "telemetry"]),
     ("config", &["secret", "store"]),
     (
         "deliver",
@@ -53,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "address",
             "certificate",
             "claim",
+            "clock",
             "config",
             "envelope",
             "post",
@@ -89,7 +90,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("hex", &[]),
     ("jwks", &["config", "deliver", "receive", "signature", "signer", "telemetry"]),
     ("secret", &[]),
-    ("settle", &["claim", "store", "telemetry", "verdict"]),
+    ("clock", &[]),
+    ("life", &[]),
+    ("settle", &["claim", "life", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
     ("signer", &["certificate", "envelope", "hex", "secret", "signature", "store"]),
     ("store", &["envelope", "secret"]),
@@ -128,7 +131,7 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
         &["canonical", "capabilities", "checks", "headers", "notification", "openapi", "report"];
     const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal"];
     let pure = |name: &str| {
-        ["capture", "certificate", "envelope", "hex", "signature", "verdict"].contains(&room(name))
+        ["capture", "certificate", "clock", "envelope", "hex", "life", "signature", "verdict"].contains(&room(name))
             || ["jwks/publication.rs", "jwks/answer.rs", "signer/keys.rs"].contains(&name)
             || ["class", "embedded", "policy", "ranges", "url"].iter().any(|part| *name == format!("address/{part}.rs"))
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::envelope::Row;
+use crate::life::Hold;
 use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
@@ -46,13 +47,13 @@ pub(crate) struct Claim {
 #[derive(Debug, Clone)]
 pub(crate) struct Lease {
     pub(crate) held: store::Lease,
-    pub(crate) ends: Instant,
+    pub(crate) hold: Hold<Instant>,
 }
 
 impl Lease {
-    /// Whether an attempt of this length, and its settling, still fit. If not, the row must be given back unattempted.
-    pub(crate) fn fits(&self, now: Instant, budget: Duration) -> bool {
-        now + budget + SETTLE_RESERVE <= self.ends
+    /// Whether an attempt of this length may begin. If not, the row must be given back unattempted.
+    pub(crate) fn admits(&self, now: Instant, budget: Duration) -> bool {
+        self.hold.admits(now, now + budget + SETTLE_RESERVE)
     }
 }
 
@@ -66,8 +67,6 @@ pub(crate) struct Times {
     pub(crate) due_for: Duration,
     pub(crate) claimed: Instant,
     pub(crate) since_first_attempt: Duration,
-    /// No attempt starts after this.
-    pub(crate) retry_until: Instant,
 }
 
 impl Times {
@@ -182,9 +181,12 @@ impl Slots {
             due_for: facts.as_ref().map_or(Duration::ZERO, |facts| facts.due_for),
             claimed: asked_at,
             since_first_attempt: facts.as_ref().map_or(Duration::ZERO, |facts| facts.since_first_attempt),
-            retry_until: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
+        };
+        let hold = Hold {
+            until: asked_at + self.limits().lease,
+            horizon: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
         let slot = Slot::new(destination, bytes, permit);
-        Claim { lease: Lease { held, ends: asked_at + self.limits().lease }, times, row, slot }
+        Claim { lease: Lease { held, hold }, times, row, slot }
     }
 }

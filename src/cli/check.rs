@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::outboxes::{Chosen, OutboxArgs};
 use super::{Failure, block_on};
+use crate::clock::{Agreement, Skew};
 use crate::config::{Config, Sources};
-use crate::daemon::skew;
-use crate::deliver::{client_identity, dated, egress, keyring, resolver, sealing_token};
+use crate::deliver::{client_identity, dated, egress, keyring, reading, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
 use crate::store::{Finding, Severity, Store};
@@ -157,22 +157,22 @@ async fn name_servers(config: &Config, findings: &mut Findings) {
 
 async fn database(config: &Config, outbox: &Chosen, findings: &mut Findings) {
     let store = &outbox.store;
-    let asked = (SystemTime::now(), Instant::now());
+    let asked = reading();
     let probe = match store.probe_primary().await {
         Ok(probe) => probe,
         Err(error) => return findings.fail("database", error.into()),
     };
     findings.ok("database", "answers and takes writes");
-    match skew(&probe, asked) {
-        skew if skew.abs() > 30.0 => {
+    let skew = Skew::measured(probe.clock, asked, Instant::now().into_std());
+    let seconds = skew.seconds;
+    match skew.agreement() {
+        Agreement::TooFar => {
             let message =
-                format!("{skew:+.1} s between this machine and the database; more than 30 s stops sending: fix NTP");
+                format!("{seconds:+.1} s between this machine and the database; more than 30 s stops sending: fix NTP");
             findings.fail("clock", Failure::config(message));
         }
-        skew if skew.abs() > 5.0 => {
-            findings.warn("clock", format!("{skew:+.1} s off the database's; check NTP on both"))
-        }
-        skew => findings.ok("clock", format!("{skew:+.3} s off the database's")),
+        Agreement::Apart => findings.warn("clock", format!("{seconds:+.1} s off the database's; check NTP on both")),
+        Agreement::Close => findings.ok("clock", format!("{seconds:+.3} s off the database's")),
     }
     match store.preflight().await {
         Ok(found) => {

@@ -167,6 +167,7 @@ fn remedy(cause: Cause) -> &'static str {
             "`outboxd open --id ID` says what is wrong with a row; the host that writes such rows has to be mended."
         }
         HttpConflict | HttpGone | HttpTooLarge | HttpLegal => "Ask the receiver.",
+        ClocksApart => "Keep both clocks by NTP.",
         LeaseShort | Drained | PeerMismatch | Internal => "The log says more.",
         _ => "The receiver's to mend; its rows wait, and are tried again by themselves.",
     }

@@ -1,7 +1,7 @@
 //! The loops: claim, probe and watchdog. Each waits, calls one door, reports, and waits again.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -13,8 +13,8 @@ use super::presence::Presence;
 use super::sampling::Sampling;
 use super::{notify, refusals};
 use crate::claim::{Claim, Room, Slots};
-use crate::deliver::{Phase, Phases, Tools, deliver};
-use crate::store::{Kind, Probe, Store, StoreError};
+use crate::deliver::{ClockWatch, Phase, Phases, Tools, deliver, reading};
+use crate::store::{Kind, Store, StoreError};
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::metrics;
 
@@ -23,9 +23,6 @@ const PROBE_EVERY: Duration = Duration::from_secs(5);
 /// While it is not.
 const PROBE_AGAIN: Duration = Duration::from_secs(2);
 const PREFLIGHT_EVERY: Duration = Duration::from_secs(60);
-/// Receivers allow a signature to be 60 s off; at half of that we stop making them.
-const SKEW_STOPS: f64 = 30.0;
-const SKEW_WARNS: f64 = 5.0;
 const TRIAL_EVERY: Duration = Duration::from_secs(10);
 /// Deliveries that are started before those under way are attended to.
 const TOGETHER: usize = 16;
@@ -167,11 +164,17 @@ pub(super) fn jittered(time: Duration) -> Duration {
 }
 
 /// Watches the database: that it answers and takes writes, what its clock says, what is due, and what its tables are.
-pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outage>, presence: Arc<Presence>) {
+pub(super) async fn probe(
+    store: Arc<Store>,
+    slots: Arc<Slots>,
+    outage: Arc<Outage>,
+    presence: Arc<Presence>,
+    clock: Arc<ClockWatch>,
+) {
     let (mut sampling, mut preflight_at) = (Sampling::new(Instant::now()), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
-        if let Err(error) = probe_once(&store, &outage, &mut sampling, &mut preflight_at).await {
+        if let Err(error) = probe_once(&store, &outage, &clock, &mut sampling, &mut preflight_at).await {
             outage.failed("probe", &error);
         } else {
             presence.renew().await;
@@ -189,13 +192,14 @@ pub(super) async fn probe(store: Arc<Store>, slots: Arc<Slots>, outage: Arc<Outa
 async fn probe_once(
     store: &Store,
     outage: &Outage,
+    clock: &ClockWatch,
     sampling: &mut Sampling,
     preflight_at: &mut Instant,
 ) -> Result<(), StoreError> {
-    let asked = (SystemTime::now(), Instant::now());
+    let asked = reading();
     let probe = store.probe_primary().await?;
     outage.answers();
-    judge_clock(skew(&probe, asked), &outage.health);
+    clock.measured(probe.clock, asked);
     let now = Instant::now();
     if outage.health.has(Condition::Schema) || now >= *preflight_at {
         *preflight_at = now + PREFLIGHT_EVERY;
@@ -222,29 +226,6 @@ async fn probe_once(
         }
     }
     Ok(())
-}
-
-/// The database's clock less ours, taking the middle of the question's time for the moment of the answer.
-pub(crate) fn skew(probe: &Probe, asked: (SystemTime, Instant)) -> f64 {
-    let before = asked.0.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    probe.clock - (before + asked.1.elapsed().as_secs_f64() / 2.0)
-}
-
-fn judge_clock(skew: f64, health: &Health) {
-    health.meter.clock_skew(skew);
-    let fault = (skew.abs() > SKEW_STOPS)
-        .then(|| format!("this machine's clock is more than {SKEW_STOPS} s off the database's; nothing is sent"));
-    let stops = fault.is_some();
-    if health.set(Condition::Clock, fault) {
-        match stops {
-            true => {
-                tracing::error!(skew_seconds = skew, "clock skew: receivers would refuse our signatures; not sending")
-            }
-            false => tracing::info!(skew_seconds = skew, "the clocks agree"),
-        }
-    } else if skew.abs() > SKEW_WARNS && !stops {
-        tracing::warn!(skew_seconds = skew, "this machine's clock and the database's disagree; check NTP on both");
-    }
 }
 
 /// Tells systemd that we live, at half its interval, for as long as the loops make progress.

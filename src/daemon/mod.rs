@@ -24,7 +24,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-pub(crate) use loops::skew;
 pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};

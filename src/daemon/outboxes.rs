@@ -15,7 +15,7 @@ use super::presence::{Identity, Presence};
 use super::{DaemonError, census, hear, loops, refusals, snapshots, sweep};
 use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
-use crate::deliver::{Phases, ResolverWatch, Snapshot, Tools};
+use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Tools, Watches};
 use crate::settle;
 use crate::store::{Kind, Store};
 use crate::telemetry::health::{Condition, Health};
@@ -140,8 +140,9 @@ impl Outbox {
         let settings = &config.settings;
         let (judged, queue) = settle::channel();
         let Shared { snapshot, phases, name_servers } = shared;
-        let tools =
-            Tools::new(config, snapshot.clone(), phases.clone(), judged, health.clone(), name_servers.clone(), *number);
+        let clock = ClockWatch::new(health.clone());
+        let watches = Watches { health: health.clone(), name_servers: name_servers.clone(), clock: clock.clone() };
+        let tools = Tools::new(config, snapshot.clone(), phases.clone(), judged, watches, *number);
         let ear = Ear::new(health.meter.clone());
         let settling = settle::run(store.clone(), queue, health.clone());
         let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), ear.bell());
@@ -162,7 +163,7 @@ impl Outbox {
             tokio::spawn(parking.share().in_current_span());
             claiming.await;
         };
-        let probing = loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone());
+        let probing = loops::probe(store.clone(), slots.clone(), outage.clone(), presence.clone(), clock);
         let sweeping = sweep::sweep(store.clone(), settings.sweep.clone(), outage.clone());
         tokio::spawn(hear::hear(store.clone(), ear).instrument(span.clone()));
         tokio::spawn(sweeping.instrument(span.clone()));

@@ -2,6 +2,7 @@
 //! be skipped; what a stage refuses becomes a cause here and nowhere else.
 
 pub(crate) mod blame;
+mod clock;
 mod expiry;
 mod name_servers;
 mod outcome;
@@ -18,6 +19,7 @@ use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+pub(crate) use clock::{ClockWatch, reading};
 pub(crate) use expiry::{dated, report_expiry};
 pub(crate) use name_servers::ResolverWatch;
 pub(crate) use phase::{Phase, Phases};
@@ -49,8 +51,16 @@ pub(crate) struct Tools {
     settle: settle::Sender,
     health: Arc<Health>,
     name_servers: Arc<ResolverWatch>,
+    clock: Arc<ClockWatch>,
     /// The number of the outbox whose rows are delivered with these.
     outbox: usize,
+}
+
+/// Who tells what is wrong that is no row's own fault.
+pub(crate) struct Watches {
+    pub(crate) health: Arc<Health>,
+    pub(crate) name_servers: Arc<ResolverWatch>,
+    pub(crate) clock: Arc<ClockWatch>,
 }
 
 impl Tools {
@@ -59,8 +69,7 @@ impl Tools {
         snapshot: Arc<ArcSwap<Snapshot>>,
         phases: Phases,
         settle: settle::Sender,
-        health: Arc<Health>,
-        name_servers: Arc<ResolverWatch>,
+        Watches { health, name_servers, clock }: Watches,
         outbox: usize,
     ) -> Tools {
         let policy = match config.settings.compat.policy {
@@ -78,7 +87,7 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, outbox }
+        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, clock, outbox }
     }
 }
 
@@ -115,11 +124,11 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         }
         Err(broken) => (Err(broken), 1),
     };
-    let ending = AssertUnwindSafe(attempt(row, &lease, &times, &tools, &mut trail))
+    let ending = AssertUnwindSafe(attempt(row, &lease, &tools, &mut trail))
         .catch_unwind()
         .await
         .unwrap_or(Ending::Refused(Cause::Internal));
-    let verdict = judge(&ending, attempt_count, &times, &tools);
+    let verdict = judge(&ending, attempt_count, &lease, &times, &tools);
     slot.report(outcome::told(&ending), outcome::asked_pause(&ending, &tools.backoff));
     if verdict.cause() == Cause::EnvelopeUnopenable {
         tools.health.saw(Warning::Unopenable);
@@ -129,7 +138,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     let _ = tools.settle.send(Judged { lease, times, verdict, slot });
 }
 
-async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: &Tools, trail: &mut Trail) -> Ending {
+async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: &mut Trail) -> Ending {
     let row = match row {
         Ok(row) => row,
         Err(Broken::Oversize { .. }) => return Ending::Refused(Cause::BodyTooLarge),
@@ -149,8 +158,11 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
         return Ending::GivenBack(Cause::Drained);
     }
     let now = Instant::now();
-    if now >= times.retry_until || !lease.fits(now, tools.attempt_timeout) {
+    if !lease.admits(now, tools.attempt_timeout) {
         return Ending::GivenBack(Cause::LeaseShort);
+    }
+    if tools.clock.is_off() {
+        return Ending::GivenBack(Cause::ClocksApart);
     }
     let deadline = now + tools.attempt_timeout;
     let cut = tools.phases.reached(Phase::Cut);
@@ -166,8 +178,13 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, times: &Times, tools: 
     };
     // The process may have been stopped (SIGSTOP, a frozen machine) for longer than the lease since the claim: a timer
     // alone would notice only after the first bytes had left.
-    if Instant::now() >= deadline {
+    let now = Instant::now();
+    if now >= deadline || !lease.hold.admits(now, deadline) {
         return Ending::GivenBack(Cause::LeaseShort);
+    }
+    // Once more, since the signature was dated meanwhile.
+    if tools.clock.is_off() {
+        return Ending::GivenBack(Cause::ClocksApart);
     }
     killpoint!("k4");
     tokio::select! {
@@ -280,7 +297,7 @@ async fn post(ready: Ready, deadline: Instant, trail: &mut Trail) -> Attempt {
     posted.attempt
 }
 
-fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> Verdict {
+fn judge(ending: &Ending, attempt_count: i32, lease: &Lease, times: &Times, tools: &Tools) -> Verdict {
     let reply = match ending {
         Ending::Attempted(Attempt::Replied(reply)) => Some(reply),
         _ => None,
@@ -288,7 +305,7 @@ fn judge(ending: &Ending, attempt_count: i32, times: &Times, tools: &Tools) -> V
     let facts = Facts {
         attempt_count,
         since_first_attempt: times.since_first_attempt,
-        horizon_left: times.retry_until.saturating_duration_since(Instant::now()),
+        horizon_left: lease.hold.horizon.saturating_duration_since(Instant::now()),
         retry_after: reply.and_then(|reply| reply.retry_after),
         status: reply.map(|reply| reply.status),
         challenge: reply.and_then(|reply| reply.challenge),

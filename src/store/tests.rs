@@ -16,6 +16,7 @@ mod schema;
 mod scopes;
 mod sealed;
 mod settling;
+mod simulation;
 mod snapshots;
 mod sweeping;
 mod webhooks;

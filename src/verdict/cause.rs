@@ -193,6 +193,8 @@ causes! {
         "The signing key could not be had just now.",
     Cancelled "cancelled" Quarantine Quarantine Ours
         "An operator took the row out of delivery (`outboxd cancel`); the audit says who and why.",
+    ClocksApart "clocks_apart" GiveBack GiveBack Ours
+        "This machine's clock is more than 30 s off the database's, so that receivers would refuse our signatures.",
     LeaseShort "lease_short" GiveBack GiveBack Ours
         "Too little of the lease was left for a whole attempt.",
     Drained "drained" GiveBack GiveBack Ours

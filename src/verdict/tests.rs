@@ -172,6 +172,7 @@ fn each_cause_has_its_class() {
         ("signing_key_refused", RetrySlow, Quarantine),
         ("signing_unavailable", Retry, Retry),
         ("cancelled", Quarantine, Quarantine),
+        ("clocks_apart", GiveBack, GiveBack),
         ("lease_short", GiveBack, GiveBack),
         ("drained", GiveBack, GiveBack),
         ("internal", RetrySlow, Retry),

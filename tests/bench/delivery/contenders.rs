@@ -240,9 +240,13 @@ pub fn concurrency(delay: Duration) -> usize {
     }
 }
 
-/// Slots hold what is claimed, posted and not settled yet: twice what waits for the receiver, and never less than by default.
+/// Slots hold what is claimed, posted and not settled yet, and decide how many rows share a statement.
 pub fn slots(delay: Duration) -> usize {
-    (2 * concurrency(delay)).max(256)
+    match delay.as_millis() {
+        0 => 512,
+        1..100 => 768,
+        _ => 2048,
+    }
 }
 
 /// The bare loop claims ahead of its connections. Where waiting is all, it has as many of them as outboxd has slots.
