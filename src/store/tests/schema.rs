@@ -194,7 +194,9 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_audit_run_idx my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_attempts_acc_idx my_box_attempts_at_idx my_box_attempts_default_account_id_fired_at_idx \
+         my_box_attempts_default_idempotency_key_idx my_box_attempts_default_settled_at_idx my_box_attempts_key_idx \
+         my_box_audit_run_idx my_box_destination_idx my_box_ended_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 
