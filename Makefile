@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench steer deb model
+.PHONY: demo test lint fuzz bench dashboard image steer deb model
 
 demo:
 	@sh tests/needs.sh demo
@@ -41,6 +41,14 @@ SCENARIO ?= all
 bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
+
+# The Grafana dashboard against Grafana's own types.
+dashboard:
+	@sh tests/grafana.sh
+
+# The image, built by buildah, and the binary in it started.
+image:
+	@sh tests/image.sh
 
 # `outboxd requeue` on 100,000 rows beside a delivering daemon: counted, interrupted, gone on with.
 steer:

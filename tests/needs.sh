@@ -28,6 +28,8 @@ if [ "${1:-}" = test ]; then
     have ip || packages="$packages iproute2"
     # The pooler that lets no notification through.
     have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
+    # Rules are judged, and an incident told, by the real one; the package starts nothing.
+    { have prometheus && have promtool; } || packages="$packages prometheus"
     # A daemon whose clock is wrong.
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || packages="$packages libfaketime"
     have node || packages="$packages nodejs"
@@ -61,9 +63,10 @@ if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
     wanted="tests/interop/requirements.txt"
     stamp="target/venv/.installed"
     if ! cmp -s "$wanted" "$stamp"; then
-        echo "installing the SDK that interop tests and benchmarks run: target/venv"
+        echo "installing the SDK that interop tests and benchmarks run, and what judges deploy/: target/venv"
         python3 -m venv target/venv
-        target/venv/bin/pip install --quiet --disable-pip-version-check -r "$wanted"
+        # By the interpreter: the script beside it names the place where the folder was made.
+        target/venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$wanted"
         cp "$wanted" "$stamp"
     fi
 fi

@@ -54,6 +54,7 @@ begin
         execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
                 'first_attempt_at, retry_until, delivered_at, last_http_status, last_error) on :"outbox" to outboxd_daemon';
         execute 'grant select on :"outbox_composed" to outboxd_daemon';
+        execute 'grant select on :"outbox_traces" to outboxd_daemon';
         -- Sealing again what was sealed under an older key, which changes no word of it; and who else delivers.
         execute 'grant update (encrypted_body, envelope_nonce) on :"outbox" to outboxd_daemon';
         grant select (task_id, account_id, task_type, created_at, webhook_registration, webhook_registration_nonce),
@@ -64,6 +65,7 @@ begin
         execute 'grant select, insert on :"outbox_attempts" to outboxd_daemon';
         -- Parking by hand is noted, and is the daemon's user's to do.
         execute 'grant select, insert on :"outbox_audit" to outboxd_daemon';
+        execute 'grant select, insert, update, delete on :"outbox_caps" to outboxd_daemon';
         -- Signing keys are read; who writes them owns the tables. Sealing again what was sealed changes no word of it.
         execute 'grant select, update (client, client_nonce) on :"outbox_scopes" to outboxd_daemon';
         execute 'grant select, update (sealed, nonce) on :"outbox_scope_keys" to outboxd_daemon';
@@ -79,7 +81,7 @@ begin
                 'on :"outbox" to outboxd_operator';
         execute 'grant select on :"outbox_composed", :"outbox_replicas" to outboxd_operator';
         execute 'grant select, insert on :"outbox_audit" to outboxd_operator';
-        execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_operator';
+        execute 'grant select, insert, update, delete on :"outbox_parked", :"outbox_caps" to outboxd_operator';
     end if;
 
     for signature, name, definer in
@@ -132,7 +134,7 @@ begin
     if to_regrole('outboxd_reader') is not null then
         execute format('grant usage on schema %s to outboxd_reader', home);
         execute 'grant select on :"outbox_parked", :"outbox_attempts" to outboxd_reader';
-        execute 'grant select on :"outbox_audit" to outboxd_reader';
+        execute 'grant select on :"outbox_audit", :"outbox_caps" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop
         if to_regrole(role_name) is not null then

@@ -59,6 +59,17 @@ impl Cap {
         self.halved = Some(now);
     }
 
+    /// The operator's limit is another one now: what is above it is over, and what is below grows as before.
+    pub(super) fn limit_to(&mut self, limit: u32) {
+        let limit = limit.max(1);
+        if self.threshold >= self.limit {
+            self.threshold = limit;
+        }
+        self.limit = limit;
+        self.threshold = self.threshold.min(limit);
+        self.allowed = self.allowed.min(limit);
+    }
+
     /// Nothing that was learned holds any more: from one attempt at a time, doubling.
     pub(super) fn restart(&mut self) {
         *self = Cap::new(1, self.limit);
@@ -123,6 +134,17 @@ mod tests {
         cap.strained(Instant::now(), Instant::now());
         cap.restart();
         assert_eq!([cap.allowed(), round(&mut cap), round(&mut cap), round(&mut cap)], [1, 2, 4, 8]);
+    }
+
+    #[test]
+    fn another_limit_holds_at_once_and_growth_goes_on_below_it() {
+        let mut cap = Cap::new(8, 64);
+        cap.limit_to(2);
+        assert_eq!([cap.allowed(), round(&mut cap)], [2, 2]);
+        cap.limit_to(64);
+        assert_eq!([cap.allowed(), round(&mut cap), round(&mut cap)], [2, 4, 8]);
+        cap.limit_to(0);
+        assert_eq!(cap.allowed(), 1);
     }
 
     proptest! {

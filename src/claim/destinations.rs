@@ -66,6 +66,8 @@ struct Destination {
     idle_since: Instant,
     /// By list.
     lists: Vec<Entered>,
+    /// What operators allow it at most, by list.
+    by_hand: Vec<Option<u32>>,
 }
 
 /// What the next claim may take, destination by destination.
@@ -135,6 +137,7 @@ impl Destination {
             breaker: Breaker::new(rules.park_after),
             idle_since: Instant::now(),
             lists: vec![Entered::default(); lists],
+            by_hand: vec![None; lists],
         }
     }
 
@@ -143,6 +146,13 @@ impl Destination {
             State::Closed => self.cap.room(self.in_flight),
             State::HalfOpen => 1,
             State::Parked { .. } | State::Probing => 0,
+        }
+    }
+
+    fn limit(&mut self, list: usize, cap: Option<u32>, most: u32) {
+        if self.by_hand[list] != cap {
+            self.by_hand[list] = cap;
+            self.cap.limit_to(self.by_hand.iter().flatten().copied().fold(most, u32::min));
         }
     }
 
@@ -165,6 +175,8 @@ impl Destination {
     fn is_worth_keeping(&self, now: Instant, remembered: Duration) -> bool {
         let idle = now.saturating_duration_since(self.idle_since);
         self.in_flight > 0
+            // Forgotten, it would begin anew with more than it is allowed.
+            || self.by_hand.iter().any(Option::is_some)
             || self.lists.iter().any(|entered| entered.listed && entered.told != self.breaker.epoch())
             || match self.breaker.state(now) {
                 State::Parked { .. } => true,
@@ -285,6 +297,11 @@ impl Destinations {
         self.known.values().filter(is_parked).count()
     }
 
+    pub(super) fn parked_names(&self, now: Instant, most: usize) -> Vec<String> {
+        let is_parked = |one: &(&Arc<str>, &Destination)| matches!(one.1.breaker.state(now), State::Parked { .. });
+        self.known.iter().filter(is_parked).map(|(name, _)| name.to_string()).take(most).collect()
+    }
+
     /// The smallest cap that a destination has now.
     pub(super) fn lowest_cap(&self) -> u32 {
         self.known.values().map(|destination| destination.cap.allowed()).min().unwrap_or(self.rules.start)
@@ -373,6 +390,18 @@ impl Destinations {
             if let Some(destination) = self.known.get_mut(name) {
                 destination.lists[list] = Entered { told: *epoch, listed: matches!(now, Standing::Parked { .. }) };
             }
+        }
+    }
+
+    /// Takes over what operators allow. What is not named any more may have what the configuration allows.
+    pub(super) fn adopt_caps(&mut self, list: usize, caps: &[(String, u32)]) {
+        let most = self.rules.most;
+        let named: HashSet<&str> = caps.iter().map(|(name, _)| name.as_str()).collect();
+        for (_, destination) in self.known.iter_mut().filter(|(name, _)| !named.contains(&***name)) {
+            destination.limit(list, None, most);
+        }
+        for (name, cap) in caps.iter().filter(|(name, _)| !name.is_empty()) {
+            self.known(&Arc::from(name.as_str())).limit(list, Some(*cap), most);
         }
     }
 

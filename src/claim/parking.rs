@@ -44,13 +44,15 @@ pub(crate) struct Parking {
     read_at: Instant,
     look_at: Instant,
     forget_at: Instant,
+    /// Whether there is a list of what operators allow; looked for now and then.
+    caps: bool,
 }
 
 impl Parking {
     pub(crate) fn new(slots: Arc<Slots>, store: Arc<Store>, replica: Arc<str>, wake: Arc<Notify>) -> Parking {
         let now = Instant::now();
         let forget_at = now + FORGET_EVERY;
-        Parking { slots, store, replica, wake, rung_at: now, read_at: now, look_at: now, forget_at }
+        Parking { slots, store, replica, wake, rung_at: now, read_at: now, look_at: now, forget_at, caps: false }
     }
 
     /// What the others know already, before anything is claimed. Unread, it is read by the loop.
@@ -108,6 +110,7 @@ impl Parking {
             if !self.store.shares_parking().await? {
                 return Ok(());
             }
+            self.caps = self.store.shares_caps().await?;
             self.slots.destinations().share_as(list, Some(&self.replica));
         }
         let mut kept = self.tell().await;
@@ -148,6 +151,7 @@ impl Parking {
         if asked >= self.forget_at {
             self.forget_at = asked + FORGET_EVERY;
             self.store.forget_parked().await?;
+            self.caps = self.store.shares_caps().await?;
         }
         let list = self.store.read_parked(LIST, &self.replica).await?;
         let whole = list.len() < LIST as usize;
@@ -160,6 +164,11 @@ impl Parking {
                 left: parked.left,
             })
             .collect();
+        if self.caps {
+            let caps = self.store.read_caps(LIST).await?;
+            let caps: Vec<(String, u32)> = caps.into_iter().map(|cap| (cap.destination, cap.most)).collect();
+            self.slots.destinations().adopt_caps(self.slots.own(), &caps);
+        }
         let now = Instant::now();
         self.slots.destinations().adopt(self.slots.own(), &list, whole, asked, now);
         self.read_at = now + if list.is_empty() { OTHERWISE } else { WHILE_PARKED };

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// memory twice until it is read. Batches of bodies up to 80 KiB stay whole.
 const CLAIM_BYTES: usize = 16 << 20;
 
+/// Parked destinations that a sample of the backlog leaves aside.
+const NAMES: usize = 2000;
+
 /// The slots as one outbox has them.
 pub(crate) struct Slots {
     house: Arc<House>,
@@ -270,6 +273,11 @@ impl Slots {
     /// Destinations that were left with rows due, over all outboxes.
     pub(super) fn behind(&self) -> usize {
         self.house.doors.iter().map(|door| lock(&door.looks).behind()).sum()
+    }
+
+    /// Names of those that are parked, or of some where there are very many.
+    pub(crate) fn parked_destinations(&self) -> Vec<String> {
+        self.destinations().parked_names(Instant::now(), NAMES)
     }
 
     pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {

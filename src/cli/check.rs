@@ -5,9 +5,11 @@ mod signing;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::outboxes::{Chosen, OutboxArgs};
+use super::seal::print;
 use super::{Failure, block_on};
 use crate::clock::{Agreement, Skew};
 use crate::config::{Config, Sources};
@@ -22,8 +24,11 @@ const NAME_SERVERS: Duration = Duration::from_secs(4);
 
 #[derive(clap::Args)]
 pub(super) struct Args {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
-    pub(super) outbox: OutboxArgs,
+    outbox: OutboxArgs,
 }
 
 /// What was found, in the order of the lines printed.
@@ -32,15 +37,25 @@ struct Findings {
     /// What the lines that come now are about, where there are several.
     title: String,
     worst: Option<Failure>,
+    /// Instead of lines.
+    kept: Option<Vec<Value>>,
 }
 
 impl Findings {
+    fn tell(&mut self, level: &str, what: &str, detail: impl std::fmt::Display) {
+        let detail = format!("{}{detail}", self.title);
+        match &mut self.kept {
+            None => println!("{level:<5} {what:<12} {detail}"),
+            Some(kept) => kept.push(json!({"level": level.to_lowercase(), "about": what, "detail": detail})),
+        }
+    }
+
     fn ok(&mut self, what: &str, detail: impl std::fmt::Display) {
-        println!("ok    {what:<12} {}{detail}", self.title);
+        self.tell("ok", what, detail);
     }
 
     fn warn(&mut self, what: &str, detail: impl std::fmt::Display) {
-        println!("warn  {what:<12} {}{detail}", self.title);
+        self.tell("warn", what, detail);
     }
 
     fn expires(&mut self, one: &Dated, now: SystemTime) {
@@ -56,19 +71,28 @@ impl Findings {
     }
 
     fn fail(&mut self, what: &str, failure: Failure) {
-        println!("FAIL  {what:<12} {}{}", self.title, failure.message());
+        self.tell("FAIL", what, failure.message());
         self.worst.get_or_insert(failure);
     }
 }
 
-pub(super) fn run(outbox: &OutboxArgs, sources: &Sources) -> Result<(), Failure> {
-    let mut findings = Findings::default();
+pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
+    let (findings, end) = look(&args.outbox, sources, args.json);
+    if args.json {
+        print(&format!("{}\n", json!({"ready": end.is_ok(), "findings": findings})))?;
+    }
+    end
+}
+
+/// Everything, told in lines or kept.
+pub(super) fn look(outbox: &OutboxArgs, sources: &Sources, keep: bool) -> (Vec<Value>, Result<(), Failure>) {
+    let mut findings = Findings { kept: keep.then(Vec::new), ..Findings::default() };
     match Config::load(sources) {
         Ok(config) => {
             let file =
                 sources.file.as_ref().map_or("defaults and environment".into(), |file| file.display().to_string());
             findings.ok("config", file);
-            block_on(async {
+            let looked = block_on(async {
                 let chosen = match outbox.open_all(&config) {
                     Ok(chosen) => chosen,
                     Err(failure) => {
@@ -84,14 +108,18 @@ pub(super) fn run(outbox: &OutboxArgs, sources: &Sources) -> Result<(), Failure>
                     database(&config, outbox, &mut findings).await;
                 }
                 Ok(())
-            })?;
+            });
+            if let Err(failure) = looked {
+                findings.fail("threads", failure);
+            }
         }
         Err(error) => findings.fail("config", error.into()),
     }
-    match findings.worst {
+    let end = match findings.worst {
         None => Ok(()),
         Some(worst) => Err(worst.summed_up("not ready to run; see the lines marked FAIL")),
-    }
+    };
+    (findings.kept.unwrap_or_default(), end)
 }
 
 async fn keys(config: &Config, chosen: &[Chosen], findings: &mut Findings) {

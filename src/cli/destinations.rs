@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::outboxes::{Chosen, OutboxArgs};
 use super::seal::print;
+use super::table::harmless;
 use super::{Failure, block_on};
 use crate::config::Config;
-use crate::store::{ShownDestination, ShownParked};
+use crate::store::{HandCap, ShownDestination, ShownParked};
 
 /// Enough to see what piles up; the cost does not grow with the backlog.
 const DUE_ROWS: u32 = 20_000;
@@ -27,6 +28,15 @@ pub(super) struct Args {
     /// For how long, for example 2h. Then one row is tried, as after any pause.
     #[arg(long = "for", id = "time", value_name = "TIME", value_parser = pause)]
     time: Option<Duration>,
+    /// Give these destinations no more than `--most` attempts at once from each replica.
+    #[arg(long, value_name = "NAME", value_parser = super::filter::destination, requires_all = ["most", "reason"])]
+    cap: Vec<String>,
+    /// How many attempts at once.
+    #[arg(long, value_name = "ATTEMPTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    most: Option<u32>,
+    /// Give these destinations as many as the configuration allows again.
+    #[arg(long, value_name = "NAME", value_parser = super::filter::destination)]
+    uncap: Vec<String>,
     /// Why, for the audit.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -48,7 +58,9 @@ tried; a reply lets the destination go. Of many due rows some are counted, as in
 
   outboxd destinations
   outboxd destinations --park buyer.example.com --for 2h --reason 'their maintenance'
-  outboxd destinations --release buyer.example.com";
+  outboxd destinations --release buyer.example.com
+  outboxd destinations --cap buyer.example.com --most 2 --reason 'they asked for it'
+  outboxd destinations --uncap buyer.example.com";
 
 /// Rows of a parked destination may wait for it as long as their horizons allow.
 fn pause(text: &str) -> Result<Duration, String> {
@@ -67,7 +79,11 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
             done.map_err(|failure| failure.about(&outbox.title()))?;
         }
         park(args, &chosen).await?;
-        release(args, &chosen).await
+        cap(args, &chosen).await?;
+        for undo in [Undo::Park, Undo::Cap] {
+            take_back(undo, args, &chosen).await?;
+        }
+        Ok(())
     })
 }
 
@@ -79,7 +95,7 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    if !args.release.is_empty() || !args.park.is_empty() {
+    if [&args.release, &args.park, &args.cap, &args.uncap].iter().any(|names| !names.is_empty()) {
         return Ok(());
     }
     // Without the index each destination would take a look at every row.
@@ -92,9 +108,10 @@ async fn show(args: &Args, outbox: &Chosen) -> Result<(), Failure> {
     }
     let (shown, are_more) = outbox.store.list_destinations(LOOKED_AT, DUE_ROWS, SHOWN).await?;
     let are_more = are_more || shown.len() >= SHOWN as usize;
+    let caps = caps(outbox).await?;
     print(&match args.json {
-        true => in_json(outbox, &shown, are_more),
-        false => outbox.heading() + &in_words(&shown, are_more),
+        true => in_json(outbox, &shown, are_more, &caps),
+        false => outbox.heading() + &in_words(&shown, are_more) + &caps_in_words(&caps),
     })
 }
 
@@ -112,26 +129,84 @@ async fn park(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets each go in whichever outbox it is parked.
-async fn release(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+/// The same with how many attempts at once each may have.
+async fn cap(args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let (Some(most), Some(reason)) = (args.most, args.reason.as_deref()) else { return Ok(()) };
     let actor = super::steer::actor(args.actor.as_deref());
-    let reason = args.reason.as_deref().unwrap_or("let go by hand");
-    let mut absent = Vec::new();
-    for name in &args.release {
-        let mut released = false;
+    for name in &args.cap {
         for outbox in chosen {
-            let done = outbox.store.release_by_hand(name, reason, &actor).await;
-            released |= done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
+            let done = outbox.store.cap_by_hand(name, most, reason, &actor).await;
+            done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
         }
-        match released {
-            true => println!("{name} is let go; every replica sees it within a second"),
-            false => absent.push(name.to_owned()),
+        println!(
+            "{name} gets {most} attempts at once at most from each replica; every one sees it within five seconds"
+        );
+    }
+    Ok(())
+}
+
+/// What is taken back.
+#[derive(Clone, Copy)]
+enum Undo {
+    Park,
+    Cap,
+}
+
+/// In whichever outbox it stands.
+async fn take_back(undo: Undo, args: &Args, chosen: &[Chosen]) -> Result<(), Failure> {
+    let actor = super::steer::actor(args.actor.as_deref());
+    let reason = args.reason.as_deref().unwrap_or("taken back by hand");
+    let (names, what) = match undo {
+        Undo::Park => (&args.release, "not parked"),
+        Undo::Cap => (&args.uncap, "not capped"),
+    };
+    let mut absent = Vec::new();
+    for name in names {
+        let mut found = false;
+        for outbox in chosen {
+            let done = match undo {
+                Undo::Park => outbox.store.release_by_hand(name, reason, &actor).await,
+                Undo::Cap => outbox.store.uncap_by_hand(name, reason, &actor).await,
+            };
+            found |= done.map_err(|error| Failure::from(error).about(&outbox.title()))?;
+        }
+        match (found, undo) {
+            (true, Undo::Park) => println!("{name} is let go; every replica sees it within a second"),
+            (true, Undo::Cap) => println!("{name} is capped no more; every replica sees it within five seconds"),
+            (false, _) => absent.push(name.to_owned()),
         }
     }
     match absent.as_slice() {
         [] => Ok(()),
-        absent => Err(Failure::absent(format!("not parked: {}", absent.join(" ")))),
+        absent => Err(Failure::absent(format!("{what}: {}", absent.join(" ")))),
     }
+}
+
+/// What operators allow, as far as there is a list of it.
+async fn caps(outbox: &Chosen) -> Result<Vec<HandCap>, Failure> {
+    match outbox.store.shares_caps().await? {
+        true => Ok(outbox.store.read_caps(SHOWN).await?),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn caps_in_words(caps: &[HandCap]) -> String {
+    let line = |cap: &HandCap| {
+        let HandCap { destination, most, actor, reason, since } = cap;
+        let (actor, reason) = (harmless(actor), harmless(reason));
+        format!("{destination:<40}  at most {most} at once, said {actor} {} ago: {reason}\n", spelt(*since))
+    };
+    caps.iter().map(line).collect()
+}
+
+fn caps_in_json(caps: &[HandCap]) -> Value {
+    let one = |cap: &HandCap| {
+        let HandCap { destination, most, actor, reason, since } = cap;
+        json!({
+            "destination": destination, "most": most, "actor": actor, "reason": reason, "seconds_since": since.as_secs_f64(),
+        })
+    };
+    caps.iter().map(one).collect()
 }
 
 fn in_words(shown: &[ShownDestination], are_more: bool) -> String {
@@ -170,7 +245,7 @@ fn parked_in_words(parked: &ShownParked) -> String {
     format!("{state}: {reason}{times}, since {}, seen by {replica}", spelt(*since))
 }
 
-fn in_json(outbox: &Chosen, shown: &[ShownDestination], are_more: bool) -> String {
+fn in_json(outbox: &Chosen, shown: &[ShownDestination], are_more: bool, caps: &[HandCap]) -> String {
     let parked = |parked: &ShownParked| {
         json!({
             "state": match &parked.prober {
@@ -191,7 +266,7 @@ fn in_json(outbox: &Chosen, shown: &[ShownDestination], are_more: bool) -> Strin
         })
     };
     let destinations: Vec<Value> = shown.iter().map(one).collect();
-    let mut all = json!({"destinations": destinations, "more_destinations": are_more});
+    let mut all = json!({"destinations": destinations, "more_destinations": are_more, "caps": caps_in_json(caps)});
     outbox.put_name(&mut all);
     format!("{all}\n")
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::check;
 use super::outboxes::{Chosen, OutboxArgs};
+use super::seal::print;
 use super::table::{Table, brief, harmless};
 use super::{Failure, block_on};
 use crate::config::{Config, Sources};
-use crate::store::{Holder, RecentRows, RowState};
+use crate::store::{Backlog, Holder, RecentRows, RowState};
 use crate::verdict::{Cause, Class, StatusPolicy};
 
 const LOOK_BACK: Duration = Duration::from_secs(3600);
@@ -20,6 +23,9 @@ const LATE: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub(super) struct Args {
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     outbox: OutboxArgs,
 }
@@ -32,24 +38,49 @@ longest), and at who is in the way. Ends with what to do, the most urgent first.
   outboxd doctor --config outboxd.toml";
 
 pub(super) fn run(args: &Args, sources: &Sources) -> Result<(), Failure> {
-    let checked = check::run(&args.outbox, sources);
-    // Without a configuration there is nothing to look at, and the lines above say why.
+    let (findings, checked) = check::look(&args.outbox, sources, args.json);
+    // Without a configuration there is nothing to look at, and that was said.
     let Ok(config) = Config::load(sources) else { return checked };
-    let looked = block_on(async {
-        for outbox in &args.outbox.open_all(&config)? {
-            let done = look(outbox, &config).await;
-            done.map_err(|failure| failure.about(&outbox.title()))?;
+    let (mut seen, mut end) = (Vec::new(), Ok(()));
+    if checked.is_ok() || args.json {
+        end = block_on(async {
+            for outbox in &args.outbox.open_all(&config)? {
+                let looked = look(outbox, &config).await;
+                seen.push((
+                    outbox.title(),
+                    outbox.name.clone(),
+                    looked.map_err(|failure| failure.about(&outbox.title()))?,
+                ));
+            }
+            Ok(())
+        });
+    }
+    if args.json {
+        let outboxes: Vec<Value> = seen.iter().map(|(_, name, seen)| seen.in_json(name.as_deref())).collect();
+        print(&format!("{}\n", json!({"ready": checked.is_ok(), "findings": findings, "outboxes": outboxes})))?;
+    } else {
+        for (title, _, seen) in &seen {
+            print(&seen.in_words(title))?;
         }
-        Ok(())
-    });
-    checked.and(looked)
+    }
+    checked.and(end)
 }
 
-async fn look(outbox: &Chosen, config: &Config) -> Result<(), Failure> {
+/// What one outbox looks like.
+struct Seen {
+    recent: Vec<RecentRows>,
+    backlog: Backlog,
+    replicas: usize,
+    parked: usize,
+    /// The most urgent first.
+    advice: Vec<String>,
+}
+
+async fn look(outbox: &Chosen, config: &Config) -> Result<Seen, Failure> {
     let store = &outbox.store;
     let recent = store.look_back(LOOK_AT, LOOK_BACK).await?;
-    let backlog = store.sample_backlog(DUE_ROWS).await?;
-    let replicas = store.list_replicas().await?;
+    let backlog = store.sample_backlog(DUE_ROWS, &[]).await?;
+    let listed = store.list_replicas().await?;
     let parked = match store.shares_parking().await? {
         true => store.read_parked(PARKED, "").await?.len(),
         false => 0,
@@ -58,39 +89,60 @@ async fn look(outbox: &Chosen, config: &Config) -> Result<(), Failure> {
     let longest = config.settings.sweep.snapshot_warning;
     let holder = holders.into_iter().find(|holder| holder.since.is_some_and(|since| since > longest));
 
-    println!("\n{}the last hour", outbox.title());
-    if recent.is_empty() {
-        println!("no row changed");
-    } else {
-        print!("{}", table(&recent));
-    }
-    let many = if backlog.due >= u64::from(DUE_ROWS) { "at least " } else { "" };
-    match backlog.due {
-        0 => println!("nothing is due"),
-        due => println!("{many}{due} due, the oldest for {}", brief(backlog.oldest)),
-    }
-    let running = replicas.as_ref().map_or(0, Vec::len);
+    let replicas = listed.as_ref().map_or(0, Vec::len);
     let late = backlog.oldest > LATE;
     let mut advice = Vec::new();
-    if late && replicas.is_some() && running == 0 {
+    if late && listed.is_some() && replicas == 0 {
         advice.push(
             "nobody delivers from this outbox: no replica has been seen for a minute. Start `outboxd run`.".into(),
         );
     } else if late {
         let why = if parked > 0 { format!("{parked} destinations are parked") } else { "the slots may be full".into() };
+        let waits = brief(backlog.oldest);
         advice.push(format!(
-            "rows have been due for {} with {running} replicas: {why}. See `outboxd destinations`.",
-            brief(backlog.oldest)
+            "rows have been due for {waits} with {replicas} replicas: {why}. See `outboxd destinations`."
         ));
     }
     advice.extend(holder.map(|holder| in_the_way(&holder)));
     advice.extend(recent.iter().filter_map(advise));
-    println!("\n{}what to do", outbox.title());
-    match advice.as_slice() {
-        [] => println!("nothing"),
-        advice => advice.iter().enumerate().for_each(|(nth, line)| println!("{}. {line}", nth + 1)),
+    Ok(Seen { recent, backlog, replicas, parked, advice })
+}
+
+impl Seen {
+    fn in_words(&self, title: &str) -> String {
+        let mut text = format!("\n{title}the last hour\n");
+        match self.recent.as_slice() {
+            [] => text += "no row changed\n",
+            recent => text += &table(recent).to_string(),
+        }
+        let many = if self.backlog.due >= u64::from(DUE_ROWS) { "at least " } else { "" };
+        text += &match self.backlog.due {
+            0 => "nothing is due\n".to_owned(),
+            due => format!("{many}{due} due, the oldest for {}\n", brief(self.backlog.oldest)),
+        };
+        text += &format!("\n{title}what to do\n");
+        if self.advice.is_empty() {
+            text += "nothing\n";
+        }
+        for (nth, line) in self.advice.iter().enumerate() {
+            text += &format!("{}. {line}\n", nth + 1);
+        }
+        text
     }
-    Ok(())
+
+    fn in_json(&self, name: Option<&str>) -> Value {
+        let recent = |rows: &RecentRows| {
+            json!({
+                "state": rows.state.label(), "code": rows.code, "rows": rows.rows, "destinations": rows.destinations,
+                "most_for": rows.most,
+            })
+        };
+        json!({
+            "outbox": name, "last_hour": self.recent.iter().map(recent).collect::<Vec<_>>(), "due": self.backlog.due,
+            "oldest_due_seconds": self.backlog.oldest.as_secs_f64(), "replicas": self.replicas, "parked": self.parked,
+            "advice": self.advice,
+        })
+    }
 }
 
 fn table(recent: &[RecentRows]) -> Table {

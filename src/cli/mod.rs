@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod filter;
 mod hardening;
+mod healthcheck;
 mod keygen;
 mod keys;
 mod list;
@@ -127,6 +128,9 @@ enum Command {
     /// Show attempts as they happen.
     #[command(after_help = tail::HELP)]
     Tail(tail::Args),
+    /// Ask the daemon beside it whether it lives, for a container's health check.
+    #[command(after_help = healthcheck::HELP)]
+    Healthcheck(healthcheck::Args),
     /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
     #[command(after_help = list::HELP)]
     List(list::Args),
@@ -173,7 +177,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Run => run::run(sources),
         Command::Receive(args) => receive::run(args, &sources),
         Command::Migrate(args) => migrate::run(args, &Config::load(&sources)?),
-        Command::Check(args) => check::run(&args.outbox, &sources),
+        Command::Check(args) => check::run(&args, &sources),
         Command::Doctor(args) => doctor::run(&args, &sources),
         Command::CheckUrl(args) => check_url::run(&args, &Config::load(&sources)?),
         Command::Seal(args) => seal::run(&args, &Config::load(&sources)?),
@@ -189,6 +193,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args, &Config::load(&sources)?),
         Command::Why(args) => why::run(&args, &Config::load(&sources)?),
         Command::Tail(args) => tail::run(&args, &Config::load(&sources)?),
+        Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),

@@ -48,7 +48,10 @@ Rows under a live lease are waited for; finished rows stay as they are. What no
 held key opens is counted, named and left alone. SIGINT and SIGTERM end the run
 after the batch that is under way, with exit code 75; run it again to go on.
 
-README, \"Rotating the envelope key\", has the whole procedure.";
+README, \"Rotating the envelope key\", has the whole procedure.
+
+  outboxd rekey --dry-run
+  outboxd rekey --rate 500";
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let ring = keyring(config)?;

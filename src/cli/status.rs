@@ -95,7 +95,7 @@ async fn look(outbox: &Chosen, config: &Config) -> Result<Standing, Failure> {
     Ok(Standing {
         answered,
         skew: clock - ours.as_secs_f64(),
-        backlog: store.sample_backlog(COUNTED).await?,
+        backlog: store.sample_backlog(COUNTED, &[]).await?,
         states: store.count_states(COUNTED).await?,
         recent: store.count_recent(ATTEMPTS).await?,
         destinations,

@@ -20,6 +20,7 @@ use crate::settle;
 use crate::store::{Kind, Store};
 use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::meter::Meter;
+use crate::verdict::Cause;
 
 /// How long the start waits to see whether an outbox among several can be used. One that takes longer is looked at later.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
@@ -70,6 +71,7 @@ impl Outbox {
     fn open(number: usize, config: OutboxConfig, health: Arc<Health>) -> Result<Outbox, DaemonError> {
         let OutboxConfig { name, weight, store } = config;
         let meter: Meter = health.meter.clone();
+        meter.begin(Cause::ALL.iter().map(|cause| cause.code()));
         let store = Store::open(&store, Arc::new(move |seen| meter.statement(seen)))?;
         let span = match &name {
             Some(name) => tracing::error_span!("outbox", outbox = %name),
@@ -125,7 +127,7 @@ impl Outbox {
     }
 
     pub(super) fn presence(&self, identity: &Arc<Identity>, snapshot: &Arc<ArcSwap<Snapshot>>) -> Arc<Presence> {
-        Arc::new(Presence::new(self.store.clone(), snapshot.clone(), identity.clone()))
+        Arc::new(Presence::new(self.store.clone(), snapshot.clone(), identity.clone(), self.health.meter.clone()))
     }
 
     /// Starts its loops.

@@ -30,7 +30,7 @@ pub(crate) use snapshot::{
 
 use crate::address::{Destination, PinError, Pinned, pin};
 use crate::certificate::ClientIdentity;
-use crate::claim::{Claim, Lease, Times};
+use crate::claim::{Claim, Lease, Times, TraceContext};
 use crate::config::{CompatPolicy, Config};
 use crate::envelope::{Authentication, Envelope, Row, open};
 use crate::secret::{random, random_unit};
@@ -127,14 +127,16 @@ struct Trail {
     reused: bool,
     /// What a record of the attempt is made of, where one is kept.
     record: record::Draft,
+    /// The host's own trace.
+    context: Option<TraceContext>,
 }
 
 /// Delivers one claimed row and hands its verdict to the settle loop. A panic costs the row a slow retry, and no other
 /// row anything.
 pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
-    let Claim { lease, times, row, slot } = claim;
+    let Claim { lease, times, row, context, slot } = claim;
     let started = Instant::now();
-    let mut trail = Trail::default();
+    let mut trail = Trail { context, ..Trail::default() };
     let (row, attempt_count) = match row {
         Ok(row) => {
             let count = row.attempt_count;
@@ -239,8 +241,11 @@ async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Tra
     let pinned = pinned(destination, &snapshot, deadline, &tools.name_servers).await?;
     killpoint!("k3");
     let moment = Moment { unix_seconds: unix_seconds(), nonce: random() };
-    let request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
+    let mut request = sign(authority.scheme(&row.idempotency_key), destination.target(), envelope.body, moment)
         .map_err(|error| blame::sign(&error))?;
+    if let Some(context) = &trail.context {
+        context.put_into(&mut request.headers);
+    }
     let identity = authority.identity().or(snapshot.identity.as_ref()).map(Arc::clone);
     Ok(Ready { snapshot, pinned, identity, request, fresh: row.attempt_count > 1 })
 }

@@ -66,7 +66,7 @@ pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
-pub(crate) use steer::{Action, Order, PastContent, RecentRows, Renewed, Steerable};
+pub(crate) use steer::{Action, HandCap, Order, PastContent, RecentRows, Renewed, Steerable};
 pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
@@ -75,6 +75,9 @@ use claim::read;
 use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
+
+/// Destinations looked at for a sample, in two descents into an index each.
+const SAMPLE_DESTINATIONS: u32 = 1000;
 
 /// One outbox in one database. Cheap to share by reference; it holds the pool.
 pub(crate) struct Store {
@@ -87,6 +90,8 @@ pub(crate) struct Store {
     by_destination: AtomicBool,
     /// Whether attempts could be written down then, and since.
     attempts: AtomicBool,
+    /// Likewise whether there is a table of trace contexts that we may read.
+    traces: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -96,6 +101,8 @@ pub(crate) struct Backlog {
     pub(crate) due: u64,
     /// How long the oldest of them has been due; zero where there is none.
     pub(crate) oldest: Duration,
+    /// The same without rows of parked destinations.
+    pub(crate) oldest_claimable: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -132,6 +139,7 @@ impl Store {
             hosts,
             by_destination: AtomicBool::new(false),
             attempts: AtomicBool::new(false),
+            traces: AtomicBool::new(false),
         })
     }
 
@@ -209,6 +217,17 @@ impl Store {
         Ok(read.into_iter().collect())
     }
 
+    /// `sql/outbox/read_traces.sql`: task, traceparent and tracestate.
+    pub(crate) async fn read_traces(
+        &self,
+        tasks: &[String],
+    ) -> Result<Vec<(String, String, Option<String>)>, StoreError> {
+        self.read_all(&self.statements.read_traces, &[&tasks], |answer| {
+            Ok((read(answer, "task_id")?, read(answer, "traceparent")?, read(answer, "tracestate")?))
+        })
+        .await
+    }
+
     /// `sql/outbox/give_back.sql`
     pub(crate) async fn give_back(&self, rows: &[GivenBack]) -> Result<Vec<Settled>, StoreError> {
         let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
@@ -233,15 +252,29 @@ impl Store {
         .await
     }
 
-    /// `sql/outbox/sample_backlog.sql`
-    pub(crate) async fn sample_backlog(&self, limit: u32) -> Result<Backlog, StoreError> {
-        self.read_one(&self.statements.sample_backlog, &[&i64::from(limit)], |answer| {
-            Ok(Backlog {
-                due: read::<i64>(answer, "due")?.unsigned_abs(),
-                oldest: Duration::try_from_secs_f64(read(answer, "oldest_seconds")?).unwrap_or_default(),
+    /// `sql/outbox/sample_backlog.sql`. Where all rows up to the limit are of parked destinations, those behind them are looked
+    /// for by destination, as far as that can be done cheaply.
+    pub(crate) async fn sample_backlog(&self, limit: u32, parked: &[String]) -> Result<Backlog, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&i64::from(limit), &parked];
+        let age = |seconds: Option<f64>| Some(Duration::try_from_secs_f64(seconds?).unwrap_or_default());
+        let (due, oldest, claimable) = self
+            .read_one(&self.statements.sample_backlog, &parameters, |answer| {
+                let (oldest, claimable) = (read(answer, "oldest_seconds")?, read(answer, "claimable_seconds")?);
+                Ok((read::<i64>(answer, "due")?.unsigned_abs(), age(Some(oldest)), age(claimable)))
             })
-        })
-        .await
+            .await?;
+        let claimable = match claimable {
+            None if due >= u64::from(limit) && self.finds_by_destination() => self.oldest_behind(parked).await?,
+            known => known,
+        };
+        Ok(Backlog { due, oldest: oldest.unwrap_or_default(), oldest_claimable: claimable.unwrap_or_default() })
+    }
+
+    /// How long the oldest due row has been due of those destinations that are not parked.
+    async fn oldest_behind(&self, parked: &[String]) -> Result<Option<Duration>, StoreError> {
+        let listed = self.list_due("", SAMPLE_DESTINATIONS).await?;
+        let others = listed.iter().filter(|one| !parked.contains(&one.destination));
+        Ok(others.filter_map(|one| Some(one.looked_at.since(one.first_due?.at))).max())
     }
 
     /// `sql/outbox/probe.sql`
@@ -279,6 +312,7 @@ impl Store {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
                 self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
+                self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],
@@ -287,6 +321,10 @@ impl Store {
 
     /// Whether rows can be found by their destination, as of the last `preflight`; without it `claim_around` would read
     /// through all of them.
+    pub(crate) fn has_traces(&self) -> bool {
+        self.traces.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
     }

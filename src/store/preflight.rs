@@ -122,6 +122,8 @@ pub(crate) enum Fact {
         "replicas cannot tell each other which destinations are down, so each finds out by itself: run `outboxd migrate`"
     )]
     ParkingMissing,
+    #[error("operators cannot requeue, cancel, park or cap, since there is nowhere to note it: run `outboxd migrate`")]
+    AuditMissing,
     #[error(
         "the database user may not write down which destinations are down, so each replica finds out by itself: grant it \
          outboxd_daemon"
@@ -194,6 +196,7 @@ pub(super) struct Inspection {
     may_read_composed: bool,
     may_write_replicas: bool,
     has_parking: bool,
+    has_audit: bool,
     may_write_parking: bool,
     has_attempts: bool,
     may_write_attempts: bool,
@@ -207,6 +210,7 @@ pub(super) struct Inspection {
     checks: Vec<String>,
     indexes: Vec<String>,
     pub(super) by_destination: bool,
+    pub(super) has_traces: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -222,6 +226,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         may_read_composed: read(answer, "may_read_composed")?,
         may_write_replicas: read(answer, "may_write_replicas")?,
         has_parking: read(answer, "has_parking")?,
+        has_audit: read(answer, "has_audit")?,
         may_write_parking: read(answer, "may_write_parking")?,
         has_attempts: read(answer, "has_attempts")?,
         may_write_attempts: read(answer, "may_write_attempts")?,
@@ -235,6 +240,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         checks: read(answer, "checks")?,
         indexes: read(answer, "indexes")?,
         by_destination: read(answer, "by_destination")?,
+        has_traces: read(answer, "has_traces")?,
     })
 }
 
@@ -278,6 +284,9 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.has_parking {
         facts.push((Warn, Fact::ParkingMissing));
+    }
+    if !table.has_audit {
+        facts.push((Warn, Fact::AuditMissing));
     }
     if !table.may_write_parking {
         facts.push((Warn, Fact::ParkingUnwritable));

@@ -62,9 +62,10 @@ statements! {
     give_back = "outbox/give_back" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY);
     read_lost = "outbox/read_lost" (INT8_ARRAY, TEXT_ARRAY);
     read_composed = "outbox/read_composed" (TEXT_ARRAY, INT8);
+    read_traces = "outbox/read_traces" (TEXT_ARRAY);
     expire_overdue = "outbox/expire_overdue" (INT8, INT8);
     purge_settled = "outbox/purge_settled" (INT8, INT8, FLOAT8);
-    sample_backlog = "outbox/sample_backlog" (INT8);
+    sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     list_ended = "outbox/list_ended" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
@@ -123,6 +124,10 @@ statements! {
     list_destinations = "parking/list_destinations" (INT8, INT8, INT8);
     park_by_hand = "parking/park_by_hand" (TEXT, FLOAT8, TEXT, TEXT);
     release_by_hand = "parking/release_by_hand" (TEXT, TEXT, TEXT);
+    find_caps = "parking/find_caps" (TEXT);
+    read_caps = "parking/read_caps" (INT8);
+    cap_by_hand = "parking/cap_by_hand" (TEXT, INT4, TEXT, TEXT);
+    uncap_by_hand = "parking/uncap_by_hand" (TEXT, TEXT, TEXT);
     find_steering = "steer/find_steering" (TEXT);
     newest_row = "steer/newest_row" ();
     find_deliveries = "steer/find_deliveries" (TEXT, TEXT, INT8, INT8, INT4);

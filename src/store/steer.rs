@@ -95,6 +95,16 @@ pub(crate) struct Renewed {
     pub(crate) idempotency_key: String,
 }
 
+/// How many attempts at once an operator allows a destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HandCap {
+    pub(crate) destination: String,
+    pub(crate) most: u32,
+    pub(crate) actor: String,
+    pub(crate) reason: String,
+    pub(crate) since: Duration,
+}
+
 /// Rows that changed lately and stand alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecentRows {
@@ -272,6 +282,45 @@ impl Store {
     ) -> Result<(), StoreError> {
         let parameters: [Parameter<'_>; 4] = [&destination, &seconds, &reason, &actor];
         self.read_all(&self.statements.park_by_hand, &parameters, |_| Ok(())).await.map(drop)
+    }
+
+    /// `sql/parking/find_caps.sql`: whether there is a list that we may read.
+    pub(crate) async fn shares_caps(&self) -> Result<bool, StoreError> {
+        let parameters: [Parameter<'_>; 1] = [&self.table.as_str()];
+        self.read_one(&self.statements.find_caps, &parameters, |answer| read(answer, "present")).await
+    }
+
+    /// `sql/parking/read_caps.sql`
+    pub(crate) async fn read_caps(&self, limit: u32) -> Result<Vec<HandCap>, StoreError> {
+        self.read_all(&self.statements.read_caps, &[&i64::from(limit)], |answer| {
+            Ok(HandCap {
+                destination: read(answer, "destination")?,
+                most: read::<i32>(answer, "most")?.unsigned_abs(),
+                actor: read(answer, "actor")?,
+                reason: read(answer, "reason")?,
+                since: Duration::try_from_secs_f64(read(answer, "seconds")?).unwrap_or_default(),
+            })
+        })
+        .await
+    }
+
+    /// `sql/parking/cap_by_hand.sql`
+    pub(crate) async fn cap_by_hand(
+        &self,
+        destination: &str,
+        most: u32,
+        reason: &str,
+        actor: &str,
+    ) -> Result<(), StoreError> {
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        let parameters: [Parameter<'_>; 4] = [&destination, &most, &reason, &actor];
+        self.read_all(&self.statements.cap_by_hand, &parameters, |_| Ok(())).await.map(drop)
+    }
+
+    /// `sql/parking/uncap_by_hand.sql`: whether it was listed.
+    pub(crate) async fn uncap_by_hand(&self, destination: &str, reason: &str, actor: &str) -> Result<bool, StoreError> {
+        let parameters: [Parameter<'_>; 3] = [&destination, &reason, &actor];
+        Ok(!self.read_all(&self.statements.uncap_by_hand, &parameters, |_| Ok(())).await?.is_empty())
     }
 
     /// `sql/parking/release_by_hand.sql`: whether it was listed.

@@ -19,6 +19,8 @@ pub(super) const IN_FLIGHT: &str = "outboxd_in_flight_rows";
 const SLOTS: &str = "outboxd_slots";
 pub(super) const BACKLOG: &str = "outboxd_backlog_due_rows";
 pub(super) const OLDEST_DUE: &str = "outboxd_oldest_due_age_seconds";
+pub(super) const OLDEST_CLAIMABLE: &str = "outboxd_oldest_claimable_age_seconds";
+pub(super) const REPLICAS: &str = "outboxd_replicas";
 pub(super) const HEARING: &str = "outboxd_wakeups_heard";
 pub(super) const WAKE_UPS: &str = "outboxd_wakeups_total";
 pub(super) const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
@@ -107,6 +109,12 @@ fn describe() {
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
     describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
+    describe_gauge!(
+        OLDEST_CLAIMABLE,
+        Unit::Seconds,
+        "How long the oldest due row has been due, rows of parked destinations aside."
+    );
+    describe_gauge!(REPLICAS, count, "Replicas that said within a minute that they live.");
     describe_gauge!(
         HEARING,
         count,

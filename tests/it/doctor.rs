@@ -20,6 +20,16 @@ async fn a_healthy_outbox_needs_nothing() {
     let told = outboxd(&config, &["doctor"], "").await;
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stdout.contains("ok    database"), "{told:?}");
+    let object = outboxd(&config, &["doctor", "--json"], "").await;
+    let object: serde_json::Value = serde_json::from_str(&object.stdout).expect("it is one object");
+    assert_eq!((&object["ready"], &object["outboxes"][0]["replicas"]), (&true.into(), &1.into()), "{object}");
+    assert!(object["findings"].as_array().is_some_and(|all| all.iter().any(|one| one["about"] == "database")));
+    assert_eq!(object["outboxes"][0]["last_hour"][0]["rows"], 3);
+    let object = outboxd(&config, &["check", "--json"], "").await;
+    assert!(
+        object.code == Some(0) && object.stdout.starts_with("{") && object.stdout.contains("\"ready\":true"),
+        "{object:?}"
+    );
     assert!(told.stdout.contains("\ndelivered     3"), "{}", told.stdout);
     assert!(
         told.stdout.contains("nothing is due") && told.stdout.ends_with("what to do\nnothing\n"),

@@ -179,13 +179,15 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     first.signal(Signal::SIGINT);
     let ended = first.wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(75), "{}", ended.output);
-    let (_, run_id) = ended.output.split_once("--resume ").expect("it says how to go on");
+    // What a command prints and what it complains of come in any order.
+    let run_id = ended.output.split_once("--resume ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let run_id = run_id.expect("it says how to go on");
     let before: i64 =
         world.database.value(&format!("select sum(cardinality(ids))::bigint from {TABLE}_audit"), &[]).await;
     assert!((300..many as i64).contains(&before), "{before}");
     let most = begun.elapsed().as_secs_f64() * rate as f64 + 200.0;
     assert!(before as f64 <= most, "{before} rows in {:?} at {rate} a second", begun.elapsed());
-    let resumed = run(&config, &["requeue", "--resume", run_id.trim(), "--rate", "0", "--json"]).await;
+    let resumed = run(&config, &["requeue", "--resume", run_id, "--rate", "0", "--json"]).await;
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     assert_eq!(report(&resumed)["changed_before"], before);
     assert_eq!(report(&resumed)["changed"], many as i64 - before);
@@ -203,7 +205,7 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     world.all_are_within(patience, "delivered").await;
     assert_eq!(world.receiver.tally().len(), many);
     assert!(world.receiver.tally().values().all(|times| *times == 1));
-    let strange = run(&config, &["cancel", "--resume", run_id.trim()]).await;
+    let strange = run(&config, &["cancel", "--resume", run_id]).await;
     assert_eq!(strange.code, Some(64), "{strange:?}");
     assert_eq!(run(&config, &["requeue", "--resume", "none"]).await.code, Some(66));
 }
@@ -290,6 +292,7 @@ async fn what_would_be_a_slip_is_refused_before_anything_is_asked() {
             "--resume goes on with the filter of its run",
         ),
         (&["destinations", "--park", "x.example"], "--for"),
+        (&["destinations", "--cap", "x.example", "--most", "0", "--reason", "y"], "--most"),
         (&["destinations", "--park", "x.example", "--for", "8d", "--reason", "y"], "from 1s to 7d"),
     ] {
         let refused = steer(&config, words).await;
@@ -368,6 +371,39 @@ async fn a_destination_is_parked_and_let_go_by_hand_and_both_are_noted() {
     world.all_are("delivered").await;
     let noted = "string_agg(action || ' ' || actor || ' ' || reason, ', ' order by id)";
     assert_eq!(audit(&world, noted).await, "park dana their maintenance, release dana done early");
+}
+
+#[tokio::test]
+async fn a_destination_is_capped_by_hand_below_what_it_would_begin_with_until_the_cap_is_taken_back() {
+    let world = World::new().await;
+    let (config, gate) = (world.config(), Gate::closed());
+    let held = gate.clone();
+    world.receiver.answer(move |_, _| Answer::status(200).when(&held));
+    let url = world.receiver.url("/hooks");
+    let name = url.split('/').nth(2).expect("a URL has an authority");
+    let words = ["destinations", "--cap", name, "--most", "2", "--reason", "they asked for it", "--actor", "dana"];
+    let capped = steer(&config, &words).await;
+    assert!(capped.code == Some(0) && capped.stdout.contains("gets 2 attempts at once at most"), "{capped:?}");
+    let daemon = Daemon::start(&config).await;
+    world.insert("/hooks", 20).await;
+    world.receiver.wait_for(2).await;
+    // Whatever was to be claimed until others' rows are delivered has been.
+    let elsewhere = Receiver::start().await;
+    for turn in 1..=3 {
+        world.database.insert(&world.seal(vec![Draft::to(elsewhere.url("/free"))])).await;
+        elsewhere.wait_for(turn).await;
+    }
+    assert_eq!(world.receiver.received().len(), 2, "{}", daemon.text());
+    let shown = steer(&config, &["destinations"]).await;
+    assert!(shown.stdout.contains("at most 2 at once, said dana"), "{shown:?}");
+    let shown = report(&steer(&config, &["destinations", "--json"]).await);
+    assert_eq!((&shown["caps"][0]["destination"], &shown["caps"][0]["most"]), (&name.into(), &2.into()));
+    let undone = steer(&config, &["destinations", "--uncap", name]).await;
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert_eq!(steer(&config, &["destinations", "--uncap", name]).await.code, Some(66));
+    gate.open();
+    world.all_are("delivered").await;
+    assert_eq!(audit(&world, "string_agg(action, ' ' order by id)").await, "cap uncap");
 }
 
 #[tokio::test]

@@ -252,3 +252,28 @@ fn a_pause_that_ended_unnoticed_is_still_to_be_told_of() {
     assert_eq!(replica.destinations.next_probe(now), Some(ends), "whoever looked last before it ended is told");
     assert_eq!(replica.destinations.next_probe(ends), None, "once");
 }
+
+#[test]
+fn a_cap_by_hand_holds_before_the_first_row_is_kept_in_mind_and_ends_when_no_list_has_it() {
+    let (mut replica, now) = (Replica::new(), Instant::now());
+    replica.destinations = Destinations::new(RULES, 2);
+    let named = |most| [("buyer.example.com".to_owned(), most)];
+    replica.destinations.adopt_caps(0, &named(2));
+    assert_eq!(replica.room(now), 2);
+    assert_eq!(replica.room(now + 1000 * SECOND), 2, "it was forgotten");
+    // The lower one of two outboxes counts, and growth ends there.
+    replica.destinations.adopt_caps(1, &named(1));
+    for ms in 1..100 {
+        replica.attempt(ACCEPTED, None, now + Duration::from_millis(ms));
+    }
+    assert_eq!(replica.room(now), 1);
+    replica.destinations.adopt_caps(1, &[]);
+    assert_eq!(replica.room(now), 1, "what it lost is grown back");
+    replica.attempt(ACCEPTED, None, now + SECOND);
+    assert_eq!(replica.room(now + SECOND), 2);
+    replica.destinations.adopt_caps(0, &[]);
+    for ms in 1..10 {
+        replica.attempt(ACCEPTED, None, now + SECOND + Duration::from_millis(ms));
+    }
+    assert!(replica.room(now + 2 * SECOND) >= 2);
+}

@@ -38,7 +38,7 @@ async fn a_composed_row_keeps_its_mark_through_every_state_but_the_last() {
     let db = Database::new(Schema::Ours).await;
     let id = db.compose("task_1").await;
     assert_eq!(db.mark(id).await, "in_flight - 9999 due");
-    assert_eq!(db.store.sample_backlog(10).await.expect("it answers").due, 1);
+    assert_eq!(db.store.sample_backlog(10, &[]).await.expect("it answers").due, 1);
     let claimed = db.store.claim_due(&request(1)).await.expect("it claims").rows;
     assert!(matches!(&claimed[..], [Claimed::Whole { facts, row, .. }]
         if facts.composed && facts.destination == "buyer.example" && row.attempt_count == 1));

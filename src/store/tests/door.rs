@@ -44,7 +44,7 @@ async fn statements_are_named_or_unnamed_by_one_switch() {
                 })
                 .collect();
             assert_eq!(store.settle_retried(&retried, None).await.expect("it settles").len(), retried.len());
-            store.sample_backlog(10).await.expect("it samples");
+            store.sample_backlog(10, &[]).await.expect("it samples");
             store.probe().await.expect("it answers");
         }
         let count = "select count(*)::text from pg_prepared_statements where statement like '-- Purpose%'";
@@ -177,7 +177,7 @@ async fn every_statement_is_observed_under_its_files_name() {
     let store = Store::open(&config(&db.url), observer).expect("it opens");
     store.probe().await.expect("it answers");
     db.run(&format!("drop table {TABLE} cascade")).await;
-    store.sample_backlog(1).await.expect_err("there is no table");
+    store.sample_backlog(1, &[]).await.expect_err("there is no table");
     let seen = seen.lock().expect("no observer panics");
     assert_eq!(seen[0], ("outbox/probe", Ok(1)));
     assert!(matches!(seen[1], ("outbox/sample_backlog", Err(Kind::Schema { .. }))));

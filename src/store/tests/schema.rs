@@ -91,10 +91,10 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
-    let attempts = Fact::AttemptsMissing;
+    let (attempts, audit) = (Fact::AttemptsMissing, Fact::AuditMissing);
     assert_eq!(
         facts(&db).await,
-        [Fact::ParkingMissing, attempts, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
+        [Fact::ParkingMissing, attempts, audit, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
     );
 }
 
@@ -180,6 +180,8 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "attempts_at_idx",
         "audit",
         "audit_run_idx",
+        "traces",
+        "caps",
     ] {
         command.args(["-v", &format!("outbox_{suffix}=my_box_{suffix}")]);
     }
@@ -203,7 +205,7 @@ async fn the_files_run_in_psql_with_its_own_variables() {
 #[tokio::test]
 async fn the_preflight_refuses_a_table_that_would_lose_rows() {
     let db = Database::new(Schema::Ours).await;
-    db.run(&format!("drop table {TABLE}_composed; alter table {TABLE} set unlogged")).await;
+    db.run(&format!("drop table {TABLE}_composed, {TABLE}_traces; alter table {TABLE} set unlogged")).await;
     let findings = db.store.preflight().await.expect("it answers");
     assert_eq!(findings, [Finding { severity: Severity::Refuse, fact: Fact::Unlogged }]);
     db.run(&format!(
