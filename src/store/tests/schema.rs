@@ -94,7 +94,7 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let (attempts, audit) = (Fact::AttemptsMissing, Fact::AuditMissing);
     assert_eq!(
         facts(&db).await,
-        [Fact::ParkingMissing, attempts, audit, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
+        [Fact::ParkingMissing, audit, attempts, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
     );
 }
 
