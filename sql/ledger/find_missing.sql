@@ -54,7 +54,7 @@ with wanted(version, kind, relation, name) as (
            (15, 'table', $1 || '_audit', null),
            (15, 'index', $1 || '_audit', $1 || '_audit_run_idx'),
            (15, 'table', $1 || '_caps', null),
-           (16, 'index', $1, $1 || '_ended_idx')
+           (17, 'index', $1, $1 || '_ended_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation)

@@ -1,17 +1,27 @@
--- Purpose: the same as list_rows where only open rows are asked for and there are few of them among many that ended.
+-- Purpose: the same as list_rows where no delivered row is asked for, and there are few others among many of these.
 -- Parameters: as list_rows.
--- Guard: reads only, all open rows by the index that holds these alone, if there are no more than the bound. Where there are, no
--- row is listed and looked_to is not null: list_rows finds them soon then.
+-- Guard: reads only, all open rows by the index that holds these alone, and if they are asked for those that ended undelivered by
+-- theirs, if there are no more of a kind than the bound. Where there are, no row is listed and looked_to is not null: list_rows
+-- finds them soon then.
 
 with open as materialized (
-    select o.id
+    select o.id::bigint as id
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')
      order by o.available_at, o.id
      limit $11::bigint
 ),
+ended as materialized (
+    select o.id::bigint as id
+      from :"outbox" as o
+     where o.state in ('expired', 'invalid')
+       and ($1::text[] is null or $1::text[] && array['expired', 'invalid'])
+     order by o.id desc
+     limit $11::bigint
+),
 floor as materialized (
-    select case when count(*) >= $11::bigint then min(id)::bigint end as looked_to from open
+    select case when (select count(*) from open) >= $11::bigint or (select count(*) from ended) >= $11::bigint
+                then 1::bigint end as looked_to
 )
 select floor.looked_to, found.*
   from floor
@@ -31,8 +41,8 @@ select floor.looked_to, found.*
              o.last_error
         from :"outbox" as o
        where floor.looked_to is null
-         and o.id in (select id from open)
-         and o.state in ('pending', 'in_flight')
+         and o.id in (select id from open union all select id from ended)
+         and o.state <> 'delivered'
          and o.id < $9::bigint
          and ($1::text[] is null
               or case when o.state = 'in_flight' and o.lease_token is null then 'pending' else o.state end = any ($1::text[]))

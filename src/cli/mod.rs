@@ -120,9 +120,6 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
-    /// Ask the daemon beside it whether it lives, for a container's health check.
-    #[command(after_help = healthcheck::HELP)]
-    Healthcheck(healthcheck::Args),
     /// Say how it stands: what is due and since when, what goes wrong and where, who delivers, and what to do about it.
     #[command(after_help = status::HELP)]
     Status(status::Args),
@@ -132,6 +129,9 @@ enum Command {
     /// Show attempts as they happen.
     #[command(after_help = tail::HELP)]
     Tail(tail::Args),
+    /// Ask the daemon beside it whether it lives, for a container's health check.
+    #[command(after_help = healthcheck::HELP)]
+    Healthcheck(healthcheck::Args),
     /// List rows, newest first: what state each is in, how often it was tried, what is next. By state, account, destination, age or code.
     #[command(after_help = list::HELP)]
     List(list::Args),
@@ -192,10 +192,10 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Expire(args) => steer::run(Action::Expire, &args, &Config::load(&sources)?),
         Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
-        Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::Status(args) => status::run(&args, &Config::load(&sources)?),
         Command::Why(args) => why::run(&args, &Config::load(&sources)?),
         Command::Tail(args) => tail::run(&args, &Config::load(&sources)?),
+        Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
         Command::Scope(args) => scope::run(&args, &Config::load(&sources)?),

@@ -125,10 +125,10 @@ struct Trail {
     /// Host and port of it.
     destination: Option<Destination>,
     reused: bool,
-    /// The host's own trace.
-    context: Option<TraceContext>,
     /// What a record of the attempt is made of, where one is kept.
     record: record::Draft,
+    /// The host's own trace.
+    context: Option<TraceContext>,
 }
 
 /// Delivers one claimed row and hands its verdict to the settle loop. A panic costs the row a slow retry, and no other

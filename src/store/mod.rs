@@ -88,10 +88,10 @@ pub(crate) struct Store {
     hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
-    /// Likewise whether there is a table of trace contexts that we may read.
-    traces: AtomicBool,
     /// Whether attempts could be written down then, and since.
     attempts: AtomicBool,
+    /// Likewise whether there is a table of trace contexts that we may read.
+    traces: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -138,8 +138,8 @@ impl Store {
             table: config.table.clone(),
             hosts,
             by_destination: AtomicBool::new(false),
-            traces: AtomicBool::new(false),
             attempts: AtomicBool::new(false),
+            traces: AtomicBool::new(false),
         })
     }
 
@@ -311,8 +311,8 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
-                self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
+                self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],

@@ -43,7 +43,10 @@ impl Store {
         let all =
             |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
         let ended = all(&[RowState::Expired, RowState::Invalid]);
-        let mut few_open = all(&[RowState::Pending, RowState::InFlight]);
+        // A row that was delivered has no code.
+        let coded = filter.states.is_empty() && filter.code.is_some();
+        let undelivered = [RowState::Pending, RowState::InFlight, RowState::Expired, RowState::Invalid];
+        let mut few_open = !ended && (coded || all(&undelivered));
         loop {
             let wanted = i64::from(limit) - page.rows.len() as i64;
             let asked = filter.parameters();

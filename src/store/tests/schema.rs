@@ -91,17 +91,10 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
-    let attempts = Fact::AttemptsMissing;
+    let (attempts, audit) = (Fact::AttemptsMissing, Fact::AuditMissing);
     assert_eq!(
         facts(&db).await,
-        [
-            Fact::ParkingMissing,
-            attempts,
-            Fact::AuditMissing,
-            Fact::StorageUntuned,
-            expire,
-            Fact::DestinationIndexMissing
-        ]
+        [Fact::ParkingMissing, audit, attempts, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
     );
 }
 
@@ -203,7 +196,9 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_audit_run_idx my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_attempts_acc_idx my_box_attempts_at_idx my_box_attempts_default_account_id_fired_at_idx \
+         my_box_attempts_default_idempotency_key_idx my_box_attempts_default_settled_at_idx my_box_attempts_key_idx \
+         my_box_audit_run_idx my_box_destination_idx my_box_ended_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 
