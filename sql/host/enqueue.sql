@@ -77,6 +77,7 @@ begin
         on conflict do nothing
     returning id into row_id;
     if row_id is not null then
+        perform outboxd._trace(p_task_id);
         perform outboxd._wake();
         return row_id;
     end if;

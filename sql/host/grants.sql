@@ -54,6 +54,7 @@ begin
         execute 'grant update (state, attempt_count, available_at, lease_token, lease_expires_at, updated_at, '
                 'first_attempt_at, retry_until, delivered_at, last_http_status, last_error) on :"outbox" to outboxd_daemon';
         execute 'grant select on :"outbox_composed" to outboxd_daemon';
+        execute 'grant select on :"outbox_traces" to outboxd_daemon';
         -- Sealing again what was sealed under an older key, which changes no word of it; and who else delivers.
         execute 'grant update (encrypted_body, envelope_nonce) on :"outbox" to outboxd_daemon';
         grant select (task_id, account_id, task_type, created_at, webhook_registration, webhook_registration_nonce),
@@ -61,6 +62,7 @@ begin
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_daemon';
+        execute 'grant select, insert on :"outbox_attempts" to outboxd_daemon';
         -- Parking by hand is noted, and is the daemon's user's to do.
         execute 'grant select, insert on :"outbox_audit" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_caps" to outboxd_daemon';
@@ -107,6 +109,7 @@ begin
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
               from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
+                           ('keep_attempts', 'outboxd_daemon'),
                            ('list_deliveries', 'outboxd_operator'), ('requeue_deliveries', 'outboxd_operator'),
                            ('cancel_deliveries', 'outboxd_operator'), ('expire_deliveries', 'outboxd_operator'),
                            ('purge_deliveries', 'outboxd_operator'), ('list_changes', 'outboxd_operator'),
@@ -130,7 +133,7 @@ begin
     end if;
     if to_regrole('outboxd_reader') is not null then
         execute format('grant usage on schema %s to outboxd_reader', home);
-        execute 'grant select on :"outbox_parked" to outboxd_reader';
+        execute 'grant select on :"outbox_parked", :"outbox_attempts" to outboxd_reader';
         execute 'grant select on :"outbox_audit", :"outbox_caps" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop

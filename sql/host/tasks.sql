@@ -77,6 +77,23 @@ end
 $$;
 comment on function outboxd._wake() is 'Notifies channel outboxd_wake of new rows.';
 
+-- The host's own trace, if its session says one: set local outboxd.traceparent (and outboxd.tracestate). It is the daemon that
+-- judges it; what would not even be text of the right length is not kept, and nothing here undoes the host's transaction.
+create or replace function outboxd._trace(p_task_id text) returns void
+    language plpgsql volatile
+as $$
+declare
+    parent text := coalesce(current_setting('outboxd.traceparent', true), '');
+begin
+    if length(parent) = 55 then
+        insert into :"outbox_traces" (task_id, traceparent, tracestate)
+        values (p_task_id, parent, nullif(left(current_setting('outboxd.tracestate', true), 513), ''))
+            on conflict do nothing;
+    end if;
+end
+$$;
+comment on function outboxd._trace(text) is 'Keeps the session''s trace context for a row that was enqueued.';
+
 create or replace function outboxd._check_account(p_account_id text) returns void
     language plpgsql immutable
 as $$
@@ -600,6 +617,7 @@ begin
         end if;
         insert into :"outbox_composed" (task_id, version, result, composed_at)
         values (p_task_id, 1, document::text, moment);
+        perform outboxd._trace(p_task_id);
         perform outboxd._wake();
     end if;
     perform outboxd._tell_observers(p_state, p_task_id, task.account_id, task.task_type, task.created_at, updated);

@@ -314,6 +314,11 @@ impl Destinations {
         self.known.values().filter(is_parked).count()
     }
 
+    pub(super) fn parked_names(&self, now: Instant, most: usize) -> Vec<String> {
+        let is_parked = |one: &(&Arc<str>, &Destination)| matches!(one.1.breaker.state(now), State::Parked { .. });
+        self.known.iter().filter(is_parked).map(|(name, _)| name.to_string()).take(most).collect()
+    }
+
     /// The smallest cap that a destination has now.
     pub(super) fn lowest_cap(&self) -> u32 {
         self.known.values().map(|destination| destination.cap.allowed()).min().unwrap_or(self.rules.start)

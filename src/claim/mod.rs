@@ -6,6 +6,7 @@ mod behind;
 mod breaker;
 mod cap;
 mod composed;
+mod context;
 mod destinations;
 mod given;
 mod list;
@@ -16,6 +17,7 @@ mod parking;
 mod shares;
 mod slots;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use crate::life::Hold;
 use crate::store::{self, Broken, ClaimRequest, Claimed, DestinationRoom, LeaseToken, Store, StoreError};
 use crate::telemetry::metrics;
 use composed::fill_composed;
+pub(crate) use context::TraceContext;
+use context::read_contexts;
 use given::Given;
 use list::list_beside;
 use looks::Look;
@@ -41,6 +45,8 @@ pub(crate) struct Claim {
     pub(crate) times: Times,
     /// A row that could not be decoded can only be quarantined.
     pub(crate) row: Result<Row, Broken>,
+    /// Where its host gave it one.
+    pub(crate) context: Option<TraceContext>,
     pub(crate) slot: Slot,
 }
 
@@ -160,7 +166,9 @@ impl Slots {
         killpoint!("k1", !batch.is_empty());
         let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
-        let claims = batch.into_iter().filter_map(|row| Some(self.take(row, asked_at, permits.pop()?))).collect();
+        let mut contexts = read_contexts(store, &batch).await;
+        let take = |row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?));
+        let claims = batch.into_iter().filter_map(take).collect();
         if self.limits().account_rows.is_some() {
             metrics::accounts_full(self.full_accounts());
         }
@@ -178,7 +186,13 @@ impl Slots {
         given.rooms.iter().map(room).collect()
     }
 
-    fn take(self: &Arc<Self>, claimed: Claimed, asked_at: Instant, permit: Permit) -> Claim {
+    fn take(
+        self: &Arc<Self>,
+        claimed: Claimed,
+        contexts: &mut HashMap<String, TraceContext>,
+        asked_at: Instant,
+        permit: Permit,
+    ) -> Claim {
         let (held, row, facts) = match claimed {
             Claimed::Whole { lease, row, facts } => (lease, Ok(row), Some(facts)),
             Claimed::Broken { lease, reason } => (lease, Err(reason), None),
@@ -196,10 +210,11 @@ impl Slots {
             until: asked_at + self.limits().lease,
             horizon: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
+        let context = row.as_ref().ok().and_then(|row| contexts.remove(&row.task_id));
         // Where nobody asks whose rows hold slots, their accounts are not kept.
         let shares = self.limits().account_rows.is_some();
         let account = row.as_ref().ok().filter(|_| shares).map_or("", |row| accounts::cut(&row.account_id)).into();
         let slot = Slot::new(destination, account, bytes, permit);
-        Claim { lease: Lease { held, hold }, times, row, slot }
+        Claim { lease: Lease { held, hold }, times, row, context, slot }
     }
 }

@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// memory twice until it is read. Batches of bodies up to 80 KiB stay whole.
 const CLAIM_BYTES: usize = 16 << 20;
 
+/// Parked destinations that a sample of the backlog leaves aside.
+const NAMES: usize = 2000;
+
 /// The slots as one outbox has them.
 pub(crate) struct Slots {
     house: Arc<House>,
@@ -291,6 +294,11 @@ impl Slots {
     /// Accounts that hold all that they may, over all outboxes.
     pub(super) fn full_accounts(&self) -> usize {
         self.house.doors.iter().filter_map(|door| Some(lock(door.accounts.as_ref()?).full())).sum()
+    }
+
+    /// Names of those that are parked, or of some where there are very many.
+    pub(crate) fn parked_destinations(&self) -> Vec<String> {
+        self.destinations().parked_names(Instant::now(), NAMES)
     }
 
     pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {

@@ -79,7 +79,7 @@ struct Seen {
 async fn look(outbox: &Chosen, config: &Config) -> Result<Seen, Failure> {
     let store = &outbox.store;
     let recent = store.look_back(LOOK_AT, LOOK_BACK).await?;
-    let backlog = store.sample_backlog(DUE_ROWS).await?;
+    let backlog = store.sample_backlog(DUE_ROWS, &[]).await?;
     let listed = store.list_replicas().await?;
     let parked = match store.shares_parking().await? {
         true => store.read_parked(PARKED, "").await?.len(),

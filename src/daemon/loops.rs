@@ -174,7 +174,7 @@ pub(super) async fn probe(
     let (mut sampling, mut preflight_at) = (Sampling::new(Instant::now()), Instant::now() + PREFLIGHT_EVERY);
     loop {
         outage.health.beat(Loop::Probe);
-        if let Err(error) = probe_once(&store, &outage, &clock, &mut sampling, &mut preflight_at).await {
+        if let Err(error) = probe_once(&store, &slots, &outage, &clock, &mut sampling, &mut preflight_at).await {
             outage.failed("probe", &error);
         } else {
             presence.renew().await;
@@ -191,6 +191,7 @@ pub(super) async fn probe(
 
 async fn probe_once(
     store: &Store,
+    slots: &Slots,
     outage: &Outage,
     clock: &ClockWatch,
     sampling: &mut Sampling,
@@ -198,7 +199,7 @@ async fn probe_once(
 ) -> Result<(), StoreError> {
     let asked = reading();
     let probe = store.probe_primary().await?;
-    outage.ok();
+    outage.answers();
     clock.measured(probe.clock, asked);
     let now = Instant::now();
     if outage.health.has(Condition::Schema) || now >= *preflight_at {
@@ -214,10 +215,10 @@ async fn probe_once(
         }
     }
     if sampling.is_due(now) && !outage.health.has(Condition::Schema) {
-        let sample = store.sample_backlog(SAMPLE_ROWS).await;
+        let sample = store.sample_backlog(SAMPLE_ROWS, &slots.parked_destinations()).await;
         sampling.counted(now, Instant::now());
         match sample {
-            Ok(backlog) => outage.health.meter.backlog(backlog.due, backlog.oldest),
+            Ok(backlog) => outage.health.meter.backlog(&backlog),
             // It has just answered: what takes so long is reading past the dead, and the gauges stay as they are.
             Err(StoreError { kind: Kind::Timeout { .. }, .. }) => {
                 tracing::debug!("due rows could not be counted in time")

@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 use super::hear::Ear;
 use super::outage::Outage;
 use super::presence::{Identity, Presence};
-use super::{DaemonError, census, hear, loops, refusals, snapshots, sweep};
+use super::{DaemonError, census, hear, history, loops, refusals, snapshots, sweep};
 use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
 use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Tools, Watches};
@@ -20,6 +20,7 @@ use crate::settle;
 use crate::store::{Kind, Store};
 use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::meter::Meter;
+use crate::verdict::Cause;
 
 /// How long the start waits to see whether an outbox among several can be used. One that takes longer is looked at later.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
@@ -88,6 +89,7 @@ impl Outbox {
     fn open(number: usize, config: OutboxConfig, health: Arc<Health>) -> Result<Outbox, DaemonError> {
         let OutboxConfig { name, weight, store } = config;
         let meter: Meter = health.meter.clone();
+        meter.begin(Cause::ALL.iter().map(|cause| cause.code()));
         let store = Store::open(&store, Arc::new(move |seen| meter.statement(seen)))?;
         let span = match &name {
             Some(name) => tracing::error_span!("outbox", outbox = %name),
@@ -147,7 +149,7 @@ impl Outbox {
     }
 
     pub(super) fn presence(&self, identity: &Arc<Identity>, snapshot: &Arc<ArcSwap<Snapshot>>) -> Arc<Presence> {
-        Arc::new(Presence::new(self.store.clone(), snapshot.clone(), identity.clone()))
+        Arc::new(Presence::new(self.store.clone(), snapshot.clone(), identity.clone(), self.health.meter.clone()))
     }
 
     /// Starts its loops.
@@ -192,6 +194,8 @@ impl Outbox {
         tokio::spawn(probing.instrument(span.clone()));
         let watching = snapshots::run(store.clone(), health.clone(), settings.sweep.snapshot_warning);
         tokio::spawn(watching.instrument(span.clone()));
+        let keeping = history::keep(store.clone(), settings.history.clone());
+        tokio::spawn(keeping.instrument(span.clone()));
         let counting = census::run(store.clone(), snapshot.clone(), health.clone());
         tokio::spawn(counting.instrument(span.clone()));
         Running {

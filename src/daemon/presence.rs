@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::loops::jittered;
 use crate::deliver::Snapshot;
 use crate::store::{NewReplica, Store};
+use crate::telemetry::meter::Meter;
 
 const EVERY: Duration = Duration::from_secs(10);
 /// For the last word at the end of a drain.
@@ -36,6 +37,7 @@ pub(super) struct Presence {
     store: Arc<Store>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     identity: Arc<Identity>,
+    meter: Meter,
     /// When to write next. Held while writing, so that nothing is written after the farewell.
     due: Mutex<Instant>,
     gone: AtomicBool,
@@ -44,9 +46,14 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    pub(super) fn new(store: Arc<Store>, snapshot: Arc<ArcSwap<Snapshot>>, identity: Arc<Identity>) -> Presence {
+    pub(super) fn new(
+        store: Arc<Store>,
+        snapshot: Arc<ArcSwap<Snapshot>>,
+        identity: Arc<Identity>,
+        meter: Meter,
+    ) -> Presence {
         let (due, gone, listed) = (Mutex::new(Instant::now()), AtomicBool::new(false), AtomicBool::new(false));
-        Presence { store, snapshot, identity, due, gone, listed }
+        Presence { store, snapshot, identity, meter, due, gone, listed }
     }
 
     /// By which the other replicas know this one.
@@ -85,12 +92,14 @@ impl Presence {
         };
         // Without the list, on an older schema, there is also nobody who reads it; an outage is told by the loops.
         let written = match self.listed.load(Ordering::Relaxed) {
-            true => self.store.renew_replica(&replica).await.map(|()| true),
+            true => self.store.renew_replica(&replica).await.map(Some),
             false => self.store.record_replica(&replica).await,
         };
-        self.listed.store(written == Ok(true), Ordering::Relaxed);
-        if let Err(error) = written {
-            tracing::debug!(%error, "could not say which keys are held here");
+        self.listed.store(matches!(written, Ok(Some(_))), Ordering::Relaxed);
+        match written {
+            Ok(Some(alive)) => self.meter.replicas(alive),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "could not say which keys are held here"),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Ending, Trail};
 use crate::address::Destination;
-use crate::claim::Lease;
+use crate::claim::{Lease, TraceContext};
 use crate::telemetry::meter::Meter;
 use crate::verdict::{Attempt, Verdict};
 
@@ -29,9 +29,10 @@ pub(super) fn attempt(
         _ => None,
     };
     let reused = trail.reused;
+    let trace = trail.context.as_ref().map(TraceContext::trace_id);
     match verdict {
         Verdict::Delivered { .. } => {
-            tracing::debug!(row, attempt, destination = destination(), code, status, ms, reused, "delivered");
+            tracing::debug!(row, attempt, destination = destination(), code, status, ms, reused, trace, "delivered");
         }
         Verdict::Retry { delay, .. } => {
             let retry_in = delay.as_secs();
@@ -43,6 +44,7 @@ pub(super) fn attempt(
                 status,
                 ms,
                 retry_in,
+                trace,
                 "not delivered; will be tried again"
             );
         }
@@ -54,6 +56,7 @@ pub(super) fn attempt(
                 code,
                 status,
                 ms,
+                trace,
                 "quarantined: it will not be tried again"
             );
         }

@@ -23,6 +23,10 @@ impl DatabaseTime {
         DatabaseTime(micros)
     }
 
+    pub(crate) fn since(self, earlier: DatabaseTime) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
     pub(crate) fn less(self, time: Duration) -> DatabaseTime {
         DatabaseTime(self.0.saturating_sub(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
     }

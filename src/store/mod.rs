@@ -8,10 +8,12 @@ mod dsn;
 mod error;
 mod filter;
 mod forward;
+mod history;
 mod hosts;
 mod import;
 mod inbox;
 mod inspect;
+mod life;
 mod listen;
 mod look;
 mod migrate;
@@ -48,8 +50,10 @@ pub(crate) use filter::Filter;
 #[cfg(test)]
 pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
+pub(crate) use history::NewAttempt;
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
+pub(crate) use life::{Followed, KeptAttempt, Life, States};
 pub(crate) use listen::Heard;
 pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
 pub(crate) use migrate::{Step, printed};
@@ -72,6 +76,9 @@ use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
 
+/// Destinations looked at for a sample, in two descents into an index each.
+const SAMPLE_DESTINATIONS: u32 = 1000;
+
 /// One outbox in one database. Cheap to share by reference; it holds the pool.
 pub(crate) struct Store {
     door: Door,
@@ -82,6 +89,10 @@ pub(crate) struct Store {
     /// Whether the index by destination was there when the table was looked at last, and the one by account.
     by_destination: AtomicBool,
     by_account: AtomicBool,
+    /// Whether attempts could be written down then, and since.
+    attempts: AtomicBool,
+    /// Likewise whether there is a table of trace contexts that we may read.
+    traces: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -91,6 +102,8 @@ pub(crate) struct Backlog {
     pub(crate) due: u64,
     /// How long the oldest of them has been due; zero where there is none.
     pub(crate) oldest: Duration,
+    /// The same without rows of parked destinations.
+    pub(crate) oldest_claimable: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,6 +140,8 @@ impl Store {
             hosts,
             by_destination: AtomicBool::new(false),
             by_account: AtomicBool::new(false),
+            attempts: AtomicBool::new(false),
+            traces: AtomicBool::new(false),
         })
     }
 
@@ -214,30 +229,15 @@ impl Store {
         Ok(read.into_iter().collect())
     }
 
-    /// `sql/outbox/settle_delivered.sql`
-    pub(crate) async fn settle_delivered(&self, rows: &[Delivered]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<i32> = rows.iter().map(|row| i32::from(row.http_status)).collect();
-        self.settle(&self.statements.settle_delivered, rows.len(), &[&ids, &tokens, &statuses]).await
-    }
-
-    /// `sql/outbox/settle_retried.sql`
-    pub(crate) async fn settle_retried(&self, rows: &[Retried]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let delays: Vec<f64> = rows.iter().map(|row| row.delay.as_secs_f64()).collect();
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 5] = [&ids, &tokens, &delays, &statuses, &errors];
-        self.settle(&self.statements.settle_retried, rows.len(), &parameters).await
-    }
-
-    /// `sql/outbox/settle_quarantined.sql`
-    pub(crate) async fn settle_quarantined(&self, rows: &[Quarantined]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 4] = [&ids, &tokens, &statuses, &errors];
-        self.settle(&self.statements.settle_quarantined, rows.len(), &parameters).await
+    /// `sql/outbox/read_traces.sql`: task, traceparent and tracestate.
+    pub(crate) async fn read_traces(
+        &self,
+        tasks: &[String],
+    ) -> Result<Vec<(String, String, Option<String>)>, StoreError> {
+        self.read_all(&self.statements.read_traces, &[&tasks], |answer| {
+            Ok((read(answer, "task_id")?, read(answer, "traceparent")?, read(answer, "tracestate")?))
+        })
+        .await
     }
 
     /// `sql/outbox/give_back.sql`
@@ -264,15 +264,29 @@ impl Store {
         .await
     }
 
-    /// `sql/outbox/sample_backlog.sql`
-    pub(crate) async fn sample_backlog(&self, limit: u32) -> Result<Backlog, StoreError> {
-        self.read_one(&self.statements.sample_backlog, &[&i64::from(limit)], |answer| {
-            Ok(Backlog {
-                due: read::<i64>(answer, "due")?.unsigned_abs(),
-                oldest: Duration::try_from_secs_f64(read(answer, "oldest_seconds")?).unwrap_or_default(),
+    /// `sql/outbox/sample_backlog.sql`. Where all rows up to the limit are of parked destinations, those behind them are looked
+    /// for by destination, as far as that can be done cheaply.
+    pub(crate) async fn sample_backlog(&self, limit: u32, parked: &[String]) -> Result<Backlog, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&i64::from(limit), &parked];
+        let age = |seconds: Option<f64>| Some(Duration::try_from_secs_f64(seconds?).unwrap_or_default());
+        let (due, oldest, claimable) = self
+            .read_one(&self.statements.sample_backlog, &parameters, |answer| {
+                let (oldest, claimable) = (read(answer, "oldest_seconds")?, read(answer, "claimable_seconds")?);
+                Ok((read::<i64>(answer, "due")?.unsigned_abs(), age(Some(oldest)), age(claimable)))
             })
-        })
-        .await
+            .await?;
+        let claimable = match claimable {
+            None if due >= u64::from(limit) && self.finds_by_destination() => self.oldest_behind(parked).await?,
+            known => known,
+        };
+        Ok(Backlog { due, oldest: oldest.unwrap_or_default(), oldest_claimable: claimable.unwrap_or_default() })
+    }
+
+    /// How long the oldest due row has been due of those destinations that are not parked.
+    async fn oldest_behind(&self, parked: &[String]) -> Result<Option<Duration>, StoreError> {
+        let listed = self.list_due("", SAMPLE_DESTINATIONS, false).await?;
+        let others = listed.iter().filter(|one| !parked.contains(&one.destination));
+        Ok(others.filter_map(|one| Some(one.looked_at.since(one.first_due?.at))).max())
     }
 
     /// `sql/outbox/probe.sql`
@@ -285,6 +299,11 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// The database's clock in Unix seconds.
+    pub(crate) async fn probe_clock(&self) -> Result<f64, StoreError> {
+        Ok(self.probe().await?.clock)
     }
 
     /// The same of a database that claims and takes in: one that takes no writes is an error.
@@ -305,6 +324,8 @@ impl Store {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
                 self.by_account.store(inspection.by_account, Ordering::Relaxed);
+                self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
+                self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],
@@ -313,6 +334,10 @@ impl Store {
 
     /// Whether rows can be found by their destination, as of the last `preflight`; without it `claim_around` would read
     /// through all of them.
+    pub(crate) fn has_traces(&self) -> bool {
+        self.traces.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
     }

@@ -34,19 +34,23 @@ impl Store {
         .await
     }
 
-    /// `sql/replicas/record_replica.sql`. False on a schema of before the list, or without the right to write it.
-    pub(crate) async fn record_replica(&self, replica: &NewReplica<'_>) -> Result<bool, StoreError> {
+    /// `sql/replicas/record_replica.sql`: how many are alive. None on a schema of before the list, or without the right to
+    /// write it.
+    pub(crate) async fn record_replica(&self, replica: &NewReplica<'_>) -> Result<Option<u64>, StoreError> {
         if self.find_replicas().await? != (true, true) {
-            return Ok(false);
+            return Ok(None);
         }
-        self.renew_replica(replica).await.map(|()| true)
+        self.renew_replica(replica).await.map(Some)
     }
 
     /// The same where the list was found before; it is an error where it is not there any more.
-    pub(crate) async fn renew_replica(&self, replica: &NewReplica<'_>) -> Result<(), StoreError> {
+    pub(crate) async fn renew_replica(&self, replica: &NewReplica<'_>) -> Result<u64, StoreError> {
         let NewReplica { replica, host, pid, version, envelope_keys, signing_kids } = replica;
         let parameters: [Parameter<'_>; 6] = [replica, host, pid, version, envelope_keys, signing_kids];
-        self.read_all(&self.statements.record_replica, &parameters, |_| Ok(())).await.map(drop)
+        self.read_one(&self.statements.record_replica, &parameters, |answer| {
+            Ok(read::<i64>(answer, "alive")?.unsigned_abs())
+        })
+        .await
     }
 
     /// `sql/replicas/remove_replica.sql`

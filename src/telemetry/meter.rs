@@ -8,11 +8,11 @@ use metrics::{Counter, Histogram, Label, SharedString, counter, gauge, histogram
 
 use super::metrics::{
     ATTEMPT_DURATION, ATTEMPTS, BACKLOG, CLAIMED_ROWS, CLAIMS, CLOCK_SKEW, CONNECTION_WAIT, DATABASE_CONNECTIONS,
-    ENVELOPE_CENSUS_AGE, ENVELOPE_ROWS, EXPIRED_ROWS, HEARING, IN_FLIGHT, LEASES_LOST, OLDEST_DUE, OLDEST_SNAPSHOT,
-    OUTBOX_READY, PURGED_ROWS, SETTLED_ROWS, SETTLES_ABANDONED, STATEMENT_DURATION, STATEMENT_ERRORS,
-    VISIBLE_TO_SETTLED, WAKE_UPS,
+    ENVELOPE_CENSUS_AGE, ENVELOPE_ROWS, EXPIRED_ROWS, HEARING, IN_FLIGHT, LEASES_LOST, OLDEST_CLAIMABLE, OLDEST_DUE,
+    OLDEST_SNAPSHOT, OUTBOX_READY, PURGED_ROWS, REPLICAS, SETTLED_ROWS, SETTLES_ABANDONED, STATEMENT_DURATION,
+    STATEMENT_ERRORS, UNRECORDED, VISIBLE_TO_SETTLED, WAKE_UPS,
 };
-use crate::store::Observation;
+use crate::store::{Backlog, Observation};
 
 /// The code and the verdict of nearly every row.
 const DELIVERED: &str = "delivered";
@@ -80,13 +80,39 @@ impl Meter {
         counter!(SETTLES_ABANDONED, self.labels([])).increment(rows as u64);
     }
 
+    /// Attempts whose rows were settled, and of which no record could be kept.
+    pub(crate) fn unrecorded(&self, attempts: usize) {
+        counter!(UNRECORDED, self.labels([])).increment(attempts as u64);
+    }
+
     pub(crate) fn in_flight(&self, rows: usize) {
         gauge!(IN_FLIGHT, self.labels([])).set(rows as f64);
     }
 
-    pub(crate) fn backlog(&self, due: u64, oldest: Duration) {
-        gauge!(BACKLOG, self.labels([])).set(due as f64);
-        gauge!(OLDEST_DUE, self.labels([])).set(oldest.as_secs_f64());
+    pub(crate) fn backlog(&self, backlog: &Backlog) {
+        gauge!(BACKLOG, self.labels([])).set(backlog.due as f64);
+        gauge!(OLDEST_DUE, self.labels([])).set(backlog.oldest.as_secs_f64());
+        gauge!(OLDEST_CLAIMABLE, self.labels([])).set(backlog.oldest_claimable.as_secs_f64());
+    }
+
+    /// Those that said within a minute that they live, this one among them.
+    pub(crate) fn replicas(&self, alive: u64) {
+        gauge!(REPLICAS, self.labels([])).set(alive as f64);
+    }
+
+    /// A counter that appears with its first event shows no increase by it, and an alert would miss it: so all that alerts
+    /// go by begin at zero.
+    pub(crate) fn begin(&self, codes: impl Iterator<Item = &'static str>) {
+        for code in codes {
+            counter!(ATTEMPTS, self.labels([("code", code)])).increment(0);
+            counter!(LEASES_LOST, self.labels([("code", code)])).increment(0);
+        }
+        for verdict in ["delivered", "retried", "quarantined", "expired", "given_back"] {
+            counter!(SETTLED_ROWS, self.labels([("verdict", verdict)])).increment(0);
+        }
+        for name in [CLAIMED_ROWS, SETTLES_ABANDONED, EXPIRED_ROWS] {
+            counter!(name, self.labels([])).increment(0);
+        }
     }
 
     pub(crate) fn hearing(&self, heard: bool) {

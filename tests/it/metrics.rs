@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::daemon::Daemon;
+use crate::support::dns::{Dns, addresses};
 use crate::support::eventually::eventually;
 use crate::support::receiver::Answer;
 use crate::support::seal::Draft;
@@ -79,4 +80,49 @@ async fn labels_come_from_closed_lists_whatever_the_rows_say() {
     ]);
     assert!(labels.is_subset(&known), "{labels:?}");
     assert!(text.lines().count() < 1500, "{} series", text.lines().count());
+}
+
+/// Where every row names a host of its own, chosen to hurt, there are as many series as with one host.
+#[tokio::test]
+async fn fifty_thousand_hostile_hosts_add_no_series() {
+    const HOSTS: usize = 50_000;
+    /// With buckets; a Prometheus takes a hundred replicas of it without noticing.
+    const BUDGET: usize = 1500;
+    let (world, dns) = (World::new().await, Dns::start().await);
+    dns.script("*", |_, _| addresses(&["10.0.0.1"]));
+    let config = world.config().set("egress.dns_servers", vec![dns.address.to_string()]);
+    let config = config
+        .set("delivery.slots", 512)
+        .set("delivery.claim_batch", 500)
+        .set("log.filter", "error,outboxd::daemon=info");
+    let daemon = Daemon::start(&config).await;
+    let insert = async |hosts: std::ops::Range<usize>| {
+        // Most are refused as they stand, and some when they have been looked up, which takes a question for each.
+        let url = |n: usize| match n % 50 {
+            0 => format!("https://h{n}.hostile.example.com/\\\"}} 1"),
+            1 => format!("https://\\\"{n}\\\"}}evil.example/"),
+            _ => format!("https://h{n}.invalid/{n}"),
+        };
+        let drafts = hosts.map(|n| Draft::to(url(n))).collect();
+        world.database.insert(&world.seal(drafts)).await;
+    };
+    let settled = async |rows: f64| {
+        eventually("every row was judged", async || {
+            let metrics = daemon.metrics().await;
+            let settled = metrics.total("outboxd_settled_rows_total", &[]);
+            if settled >= rows { Ok(metrics.text) } else { Err(settled) }
+        })
+        .await
+    };
+    let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+    insert(0..1000).await;
+    let few = settled(1000.0).await;
+    insert(1000..HOSTS).await;
+    let many = settled(HOSTS as f64).await;
+    for word in ["hostile", "evil", "invalid/", "10.0.0.1"] {
+        assert!(!many.contains(word), "{word} got into a label");
+    }
+    assert!(series(&many) <= BUDGET, "{} series", series(&many));
+    // What had no occasion before may have had one since: a statement, a kind of error.
+    assert!(series(&many) <= series(&few) + 100, "{} series grew to {}", series(&few), series(&many));
 }

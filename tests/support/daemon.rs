@@ -207,7 +207,7 @@ impl Daemon {
     }
 
     /// The daemon says which port it was given: `admin listening addr=127.0.0.1:12345`.
-    async fn admin(&self) -> SocketAddr {
+    pub async fn admin(&self) -> SocketAddr {
         let line = self.line(0, &["admin listening", "127.0.0.1:"]).await;
         let (_, rest) = line.split_once("127.0.0.1:").expect("it was looked for");
         let port: String = rest.chars().take_while(char::is_ascii_digit).collect();

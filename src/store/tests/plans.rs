@@ -256,7 +256,10 @@ async fn sweeps_and_samples_follow_their_own_indexes() {
     for _ in 0..2 {
         let expire = plan(&db, &db.store.statements.expire_overdue, &[&1000_i64, &None::<i64>]).await;
         assert_by_index(&expire, "open_rows_idx", 20);
-        let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64]).await;
+        let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64, &Vec::<&str>::new()]).await;
+        assert_by_index(&sample, "work_idx", 1100);
+        let parked = vec!["buyer.example.com"];
+        let sample = plan(&db, &db.store.statements.sample_backlog, &[&1000_i64, &parked]).await;
         assert_by_index(&sample, "work_idx", 1100);
         let purge = plan(&db, &db.store.statements.purge_settled, &[&1000_i64, &None::<i64>, &0.0_f64]).await;
         assert_by_index(&purge, "retry_until_idx", 20_000);

@@ -179,7 +179,7 @@ async fn the_daemons_role_may_seal_again_and_write_itself_down_and_may_not_chang
     }
     store.read_newest("", 1, 1).await.expect("it may look");
     store.list_key_uses().await.expect("it may look");
-    assert_eq!(store.record_replica(&replica("r1")).await, Ok(true));
+    assert_eq!(store.record_replica(&replica("r1")).await, Ok(Some(1)));
     store.leave_replicas("r1").await.expect("it may leave");
     let client = connect(&url).await;
     let moved = client.execute(&format!("update {TABLE} set url = 'https://elsewhere.example'"), &[]).await;
@@ -206,8 +206,8 @@ async fn a_replica_is_listed_while_it_is_seen_and_forgotten_after_a_day() {
         let replicas = db.store.list_replicas().await.expect("it lists").expect("there is a list");
         replicas.into_iter().map(|replica| replica.replica).collect::<Vec<String>>()
     };
-    for name in ["r1", "r2", "r3", "r1"] {
-        assert_eq!(db.store.record_replica(&replica(name)).await, Ok(true));
+    for (name, alive) in [("r1", 1), ("r2", 2), ("r3", 3), ("r1", 3)] {
+        assert_eq!(db.store.record_replica(&replica(name)).await, Ok(Some(alive)));
     }
     assert_eq!(list().await, ["r1", "r2", "r3"]);
     let age = async |name: &str, by: &str| {
@@ -218,7 +218,7 @@ async fn a_replica_is_listed_while_it_is_seen_and_forgotten_after_a_day() {
     age("r2", "2 days").await;
     age("r3", "2 days").await;
     assert_eq!(list().await, [] as [&str; 0]);
-    assert_eq!(db.store.record_replica(&replica("r2")).await, Ok(true), "it was suspended for days");
+    assert_eq!(db.store.record_replica(&replica("r2")).await, Ok(Some(1)), "it was suspended for days");
     assert_eq!(list().await, ["r2"]);
     let kept = format!("select string_agg(replica, ' ' order by replica) from {TABLE}_replicas");
     assert_eq!(db.text(&kept, &[]).await, "r1 r2");
@@ -230,6 +230,6 @@ async fn a_replica_is_listed_while_it_is_seen_and_forgotten_after_a_day() {
 async fn a_schema_of_before_the_list_has_no_replicas_and_takes_none() {
     let db = Database::new(Schema::Sdk).await;
     assert_eq!(db.store.list_replicas().await, Ok(None));
-    assert_eq!(db.store.record_replica(&replica("r1")).await, Ok(false));
+    assert_eq!(db.store.record_replica(&replica("r1")).await, Ok(None));
     assert_eq!(db.store.leave_replicas("r1").await, Ok(()));
 }
