@@ -46,6 +46,9 @@ _outboxd() {
             outboxd,expire)
                 cmd="outboxd__subcmd__expire"
                 ;;
+            outboxd,healthcheck)
+                cmd="outboxd__subcmd__healthcheck"
+                ;;
             outboxd,help)
                 cmd="outboxd__subcmd__help"
                 ;;
@@ -120,6 +123,9 @@ _outboxd() {
                 ;;
             outboxd__subcmd__help,expire)
                 cmd="outboxd__subcmd__help__subcmd__expire"
+                ;;
+            outboxd__subcmd__help,healthcheck)
+                cmd="outboxd__subcmd__help__subcmd__healthcheck"
                 ;;
             outboxd__subcmd__help,help)
                 cmd="outboxd__subcmd__help__subcmd__help"
@@ -263,7 +269,7 @@ _outboxd() {
 
     case "${cmd}" in
         outboxd)
-            opts="-c -h -V --config --set --help --version run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations list keygen scope config codes completions man demo help"
+            opts="-c -h -V --config --set --help --version run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations healthcheck list keygen scope config codes completions man demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -720,8 +726,34 @@ _outboxd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        outboxd__subcmd__healthcheck)
+            opts="-c -h --ready --config --set --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         outboxd__subcmd__help)
-            opts="run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations list keygen scope config codes completions man demo help"
+            opts="run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations healthcheck list keygen scope config codes completions man demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -861,6 +893,20 @@ _outboxd() {
             return 0
             ;;
         outboxd__subcmd__help__subcmd__expire)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__help__subcmd__healthcheck)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

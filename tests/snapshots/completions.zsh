@@ -348,6 +348,16 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(healthcheck)
+_arguments "${_arguments_options[@]}" : \
+'-c+[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'--config=[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'*--set=[Overrides one setting, for example --set delivery.slots=64. May be repeated]:SECTION.KEY=VALUE:_default' \
+'--ready[Ask whether it is ready, which depends on its database and its clock too, and not only whether it lives]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 '*--state=[Rows in one of these states\: pending, in_flight, delivered, expired, invalid (quarantined). May be repeated]:STATE:(pending in_flight delivered expired invalid)' \
@@ -714,6 +724,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(healthcheck)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -830,6 +844,7 @@ _outboxd_commands() {
 'expire:End open rows as though their retry horizon were over\: counted first, by filter' \
 'purge:Delete finished rows past their horizon\: counted first, by filter' \
 'destinations:Show where due rows are to go and which destinations are parked, why and for how long; or let one go' \
+'healthcheck:Ask the daemon beside it whether it lives, for a container'\''s health check' \
 'list:List rows, newest first\: what state each is in, how often it was tried, what is next. By state, account, destination, age or code' \
 'keygen:Make an encryption key or a signing key' \
 'scope:Write, list and end the signing scopes of the table that every replica signs by (\`signing.scopes_table\`)' \
@@ -892,6 +907,11 @@ _outboxd__subcmd__expire_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd expire commands' commands "$@"
 }
+(( $+functions[_outboxd__subcmd__healthcheck_commands] )) ||
+_outboxd__subcmd__healthcheck_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd healthcheck commands' commands "$@"
+}
 (( $+functions[_outboxd__subcmd__help_commands] )) ||
 _outboxd__subcmd__help_commands() {
     local commands; commands=(
@@ -911,6 +931,7 @@ _outboxd__subcmd__help_commands() {
 'expire:End open rows as though their retry horizon were over\: counted first, by filter' \
 'purge:Delete finished rows past their horizon\: counted first, by filter' \
 'destinations:Show where due rows are to go and which destinations are parked, why and for how long; or let one go' \
+'healthcheck:Ask the daemon beside it whether it lives, for a container'\''s health check' \
 'list:List rows, newest first\: what state each is in, how often it was tried, what is next. By state, account, destination, age or code' \
 'keygen:Make an encryption key or a signing key' \
 'scope:Write, list and end the signing scopes of the table that every replica signs by (\`signing.scopes_table\`)' \
@@ -972,6 +993,11 @@ _outboxd__subcmd__help__subcmd__doctor_commands() {
 _outboxd__subcmd__help__subcmd__expire_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd help expire commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__help__subcmd__healthcheck_commands] )) ||
+_outboxd__subcmd__help__subcmd__healthcheck_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd help healthcheck commands' commands "$@"
 }
 (( $+functions[_outboxd__subcmd__help__subcmd__help_commands] )) ||
 _outboxd__subcmd__help__subcmd__help_commands() {
