@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench dashboard image steer deb model
+.PHONY: demo test lint fuzz bench soak mutants steer survive deb model dashboard image
 
 demo:
 	@sh tests/needs.sh demo
@@ -42,6 +42,21 @@ bench:
 	@sh tests/needs.sh bench
 	cargo bench --locked --bench delivery -- $(SCENARIO)
 
+# Everything breaks around several daemons for SECONDS (1800), by SEED, at RATE rows a second; then everything must settle. Prints
+# what was broken and what came of it, and fails on anything lost, unexpected, changed or settled by somebody else.
+SEED ?= $(shell date +%s)
+RATE ?= 200
+SOAK_SECONDS := $(if $(filter file,$(origin SECONDS)),1800,$(SECONDS))
+
+soak:
+	@sh tests/needs.sh test
+	CHAOS_SECONDS=$(SOAK_SECONDS) CHAOS_SEED=$(SEED) CHAOS_RATE=$(RATE) cargo test --locked --test chaos -- --nocapture p1_
+
+# Takes away each comparison that keeps a lease's word, and shows that a test notices.
+mutants:
+	@sh tests/needs.sh test
+	sh tests/mutants.sh
+
 # The Grafana dashboard against Grafana's own types.
 dashboard:
 	@sh tests/grafana.sh
@@ -54,6 +69,11 @@ image:
 steer:
 	@sh tests/needs.sh test
 	STEER_ROWS=100000 cargo test --locked --test it steer::a_run_that_is_interrupted -- --nocapture
+
+# What each fault of Postgres does and how long the recovery takes, and migrations beside a transaction that is open for 60 s.
+survive:
+	@sh tests/needs.sh test
+	MIGRATION_SECONDS=60 cargo test --locked --test it postgres:: -- --nocapture --test-threads=2
 
 # A Debian package: binary, unit, example configuration, manual, completions. Needs `cargo install cargo-deb`.
 deb:

@@ -14,9 +14,9 @@
 //!
 //! Pure rooms take time, jitter and randomness as arguments and know no socket, file, clock or log: `envelope` (open and
 //! seal), `signature` (RFC 9421, schemes with a shared secret, verification), `capture` (a request as somebody wrote it
-//! down), `verdict` (causes, classes, back-off), `life` (what may happen to a row, when and by whom), `clock` (how
-//! far two clocks are apart) and, of `address`, the URL rules and the policy. Shell rooms call, wait and
-//! translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
+//! down), `verdict` (causes, classes, back-off), `life` (what may happen to a row, when and by whom), `history` (what is
+//! kept of an attempt), `clock` (how far two clocks are apart) and, of `address`, the URL rules and the policy. Shell rooms
+//! call, wait and translate, and decide nothing: `store` (all that is Postgres), `claim`, `signer`, `jwks`, `post`, `settle`, `rekey`
 //! (envelope keys in use and out of it), `steer` (what operators do to many rows), `telemetry`, `config`, `daemon` (the
 //! composition root), `cli` and `demo`. `fuzz` is not part of the daemon, and `killpoint` only of one under test.
 //! `tests/rooms.rs` reads the source and holds the rules.
@@ -54,6 +54,7 @@ pub(crate) mod envelope;
 #[doc(hidden)]
 pub mod fuzz;
 pub(crate) mod hex;
+pub(crate) mod history;
 pub(crate) mod jwks;
 pub(crate) mod life;
 pub(crate) mod post;

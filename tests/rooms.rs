@@ -56,6 +56,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "clock",
             "config",
             "envelope",
+            "history",
             "post",
             "secret",
             "settle",
@@ -88,11 +89,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sealing", &["hex", "address", "config", "deliver", "envelope", "secret", "signer", "telemetry"]),
     ("rekey", &["envelope", "secret", "store"]),
     ("hex", &[]),
+    ("history", &["envelope", "verdict"]),
     ("jwks", &["config", "deliver", "receive", "signature", "signer", "telemetry"]),
     ("secret", &[]),
     ("clock", &[]),
     ("life", &[]),
-    ("settle", &["claim", "life", "store", "telemetry", "verdict"]),
+    ("settle", &["claim", "envelope", "history", "life", "store", "telemetry", "verdict"]),
     ("signature", &["hex", "secret"]),
     ("signer", &["certificate", "envelope", "hex", "secret", "signature", "store"]),
     ("store", &["envelope", "secret"]),
@@ -131,7 +133,8 @@ fn pure_rooms_know_no_clock_socket_file_or_runtime() {
         &["canonical", "capabilities", "checks", "headers", "notification", "openapi", "report"];
     const PURE_OF_WEBHOOK: &[&str] = &["canonical", "checks", "payload", "refusal"];
     let pure = |name: &str| {
-        ["capture", "certificate", "clock", "envelope", "hex", "life", "signature", "verdict"].contains(&room(name))
+        ["capture", "certificate", "clock", "envelope", "hex", "history", "life", "signature", "verdict"]
+            .contains(&room(name))
             || ["jwks/publication.rs", "jwks/answer.rs", "signer/keys.rs"].contains(&name)
             || ["class", "embedded", "policy", "ranges", "url"].iter().any(|part| *name == format!("address/{part}.rs"))
             || PURE_PARTS.iter().any(|part| *name == format!("receive/terminal/{part}.rs"))

@@ -62,6 +62,7 @@ begin
         execute 'grant select, insert, update, delete on :"outbox_replicas" to outboxd_daemon';
         execute 'grant select, insert, update on :"outbox_keys" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_parked" to outboxd_daemon';
+        execute 'grant select, insert on :"outbox_attempts" to outboxd_daemon';
         -- Parking by hand is noted, and is the daemon's user's to do.
         execute 'grant select, insert on :"outbox_audit" to outboxd_daemon';
         execute 'grant select, insert, update, delete on :"outbox_caps" to outboxd_daemon';
@@ -108,6 +109,7 @@ begin
         for role_name in
             select coalesce(said.role_name, 'outboxd_host')
               from (values ('list_deliveries', 'outboxd_reader'), ('inbox_clock', 'outboxd_daemon'),
+                           ('keep_attempts', 'outboxd_daemon'),
                            ('list_deliveries', 'outboxd_operator'), ('requeue_deliveries', 'outboxd_operator'),
                            ('cancel_deliveries', 'outboxd_operator'), ('expire_deliveries', 'outboxd_operator'),
                            ('purge_deliveries', 'outboxd_operator'), ('list_changes', 'outboxd_operator'),
@@ -131,7 +133,7 @@ begin
     end if;
     if to_regrole('outboxd_reader') is not null then
         execute format('grant usage on schema %s to outboxd_reader', home);
-        execute 'grant select on :"outbox_parked" to outboxd_reader';
+        execute 'grant select on :"outbox_parked", :"outbox_attempts" to outboxd_reader';
         execute 'grant select on :"outbox_audit", :"outbox_caps" to outboxd_reader';
     end if;
     foreach role_name in array array['outboxd_host', 'outboxd_daemon', 'outboxd_reader'] loop

@@ -46,9 +46,15 @@ with wanted(version, kind, relation, name) as (
            (11, 'index', $1, $1 || '_destination_idx'),
            (12, 'table', $1 || '_parked', null),
            (13, 'storage parameters', $1, null),
+           (14, 'table', $1 || '_attempts', null),
+           (14, 'table', $1 || '_attempts_default', null),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_key_idx'),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_acc_idx'),
+           (14, 'index', $1 || '_attempts', $1 || '_attempts_at_idx'),
            (15, 'table', $1 || '_audit', null),
            (15, 'index', $1 || '_audit', $1 || '_audit_run_idx'),
-           (15, 'table', $1 || '_caps', null)
+           (15, 'table', $1 || '_caps', null),
+           (17, 'index', $1, $1 || '_ended_idx')
 )
 select version,
        kind || ' ' || coalesce(name, relation)

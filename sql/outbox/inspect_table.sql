@@ -17,6 +17,8 @@ select c.relkind::text as kind,
        to_regclass(quote_ident($1::text || '_audit')) is not null
            and to_regclass(quote_ident($1::text || '_caps')) is not null as has_audit,
        coalesce(has_table_privilege(to_regclass(quote_ident($1::text || '_parked')), 'INSERT'), true) as may_write_parking,
+       to_regclass(quote_ident($1::text || '_attempts')) is not null as has_attempts,
+       coalesce(has_table_privilege(to_regclass(quote_ident($1::text || '_attempts')), 'INSERT'), true) as may_write_attempts,
        coalesce(has_table_privilege(to_regclass(quote_ident($1::text || '_traces')), 'SELECT'), false) as has_traces,
        n.nspname::text as schema_name,
        has_schema_privilege(n.oid, 'USAGE') as may_use_schema,

@@ -23,10 +23,14 @@ mod rekey;
 mod run;
 mod scope;
 mod seal;
+mod status;
 mod steer;
 mod table;
+mod tail;
 mod verify;
+mod why;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -116,6 +120,15 @@ enum Command {
     /// Show where due rows are to go and which destinations are parked, why and for how long; or let one go.
     #[command(after_help = destinations::HELP)]
     Destinations(destinations::Args),
+    /// Say how it stands: what is due and since when, what goes wrong and where, who delivers, and what to do about it.
+    #[command(after_help = status::HELP)]
+    Status(status::Args),
+    /// Tell one webhook's life in plain words: what happened, what happens next and when, or what to do.
+    #[command(after_help = why::HELP)]
+    Why(why::Args),
+    /// Show attempts as they happen.
+    #[command(after_help = tail::HELP)]
+    Tail(tail::Args),
     /// Ask the daemon beside it whether it lives, for a container's health check.
     #[command(after_help = healthcheck::HELP)]
     Healthcheck(healthcheck::Args),
@@ -152,7 +165,8 @@ pub fn main() -> ExitCode {
     match hardening::harden().and_then(|()| dispatch(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("outboxd: {}", failure.message());
+            // Where that finds no room either, the exit status still says what it was.
+            let _ = writeln!(std::io::stderr(), "outboxd: {}", failure.message());
             failure.code().into()
         }
     }
@@ -178,6 +192,9 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Expire(args) => steer::run(Action::Expire, &args, &Config::load(&sources)?),
         Command::Purge(args) => steer::run(Action::Purge, &args, &Config::load(&sources)?),
         Command::Destinations(args) => destinations::run(&args, &Config::load(&sources)?),
+        Command::Status(args) => status::run(&args, &Config::load(&sources)?),
+        Command::Why(args) => why::run(&args, &Config::load(&sources)?),
+        Command::Tail(args) => tail::run(&args, &Config::load(&sources)?),
         Command::Healthcheck(args) => healthcheck::run(&args, &Config::load(&sources)?),
         Command::List(args) => list::run(&args, &Config::load(&sources)?),
         Command::Keygen(args) => keygen::run(args).map_err(Failure::cannot_create),
@@ -208,7 +225,11 @@ fn open_store(config: &Config) -> Result<Store, Failure> {
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let ended = runtime.block_on(work);
+            crate::telemetry::logs::flush();
+            ended
+        }
         Err(error) => Err(Failure::system(format!("cannot start worker threads: {error}"))),
     }
 }

@@ -68,8 +68,22 @@ impl OutboxArgs {
         self.all(config)?.into_iter().map(Chosen::open).collect()
     }
 
+    /// The same for what only reads, by whichever index there is.
+    pub(super) fn open_all_to_look(&self, config: &Config) -> Result<Vec<Chosen>, Failure> {
+        self.all(config)?.into_iter().map(to_look).map(Chosen::open).collect()
+    }
+
     /// For what can be done to one alone.
     pub(super) fn open_one(&self, config: &Config) -> Result<Arc<Store>, Failure> {
+        Ok(Chosen::open(self.one(config)?)?.store)
+    }
+
+    /// The same for what only reads, by whichever index there is.
+    pub(super) fn open_one_to_look(&self, config: &Config) -> Result<Arc<Store>, Failure> {
+        Ok(Chosen::open(to_look(self.one(config)?))?.store)
+    }
+
+    fn one(&self, config: &Config) -> Result<OutboxConfig, Failure> {
         let names = config.outbox_names();
         if let (None, [_, _, ..]) = (&self.name, names.as_slice()) {
             let listed: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
@@ -77,9 +91,13 @@ impl OutboxArgs {
         }
         let mut outboxes = self.all(config)?;
         outboxes.truncate(1);
-        let only = outboxes.pop().ok_or_else(|| Failure::config("no outbox is configured".into()))?;
-        Ok(Chosen::open(only)?.store)
+        outboxes.pop().ok_or_else(|| Failure::config("no outbox is configured".into()))
     }
+}
+
+fn to_look(mut outbox: OutboxConfig) -> OutboxConfig {
+    outbox.store.bitmaps = true;
+    outbox
 }
 
 fn named(name: &str, config: &Config) -> Result<OutboxConfig, Failure> {

@@ -14,7 +14,7 @@ pub(crate) use layers::{DEFAULTS, EnvironmentSecrets, Sources};
 pub(crate) use outboxes::OutboxConfig;
 pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
 pub(crate) use settings::{
-    CompatPolicy, Egress, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, SigningKeyFile, Sweep,
+    CompatPolicy, Egress, History, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, SigningKeyFile, Sweep,
 };
 
 use crate::secret::Secret;
@@ -99,6 +99,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("database.statement_timeout", settings.database.statement_timeout, 100, 600_000)?;
     span("sweep.expire_interval", settings.sweep.expire_interval, 100, 3_600_000)?;
     span("sweep.purge_interval", settings.sweep.purge_interval, 100, 86_400_000)?;
+    span("history.retention", settings.history.retention, 86_400_000, 315_360_000_000)?;
     span("sweep.keep_undelivered", settings.sweep.keep_undelivered, 0, 7_776_000_000)?;
     span("sweep.snapshot_warning", settings.sweep.snapshot_warning, 1000, 604_800_000)?;
     const HORIZON_MS: u64 = 604_800_000;

@@ -199,6 +199,7 @@ impl Config {
             statement_timeout: database.statement_timeout,
             table: table_name(place.keys.table, table)?,
             keep_plans: false,
+            bitmaps: false,
         })
     }
 

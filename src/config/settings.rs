@@ -22,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) delivery: Delivery,
     pub(crate) retry: Retry,
     pub(crate) sweep: Sweep,
+    pub(crate) history: History,
     pub(crate) admin: Admin,
     pub(crate) sealing: Sealing,
     pub(crate) jwks: Jwks,
@@ -149,6 +150,14 @@ pub(crate) struct Sweep {
     pub(crate) keep_undelivered: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) snapshot_warning: Duration,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct History {
+    pub(crate) enabled: bool,
+    #[serde(deserialize_with = "duration")]
+    pub(crate) retention: Duration,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -199,7 +199,7 @@ async fn probe_once(
 ) -> Result<(), StoreError> {
     let asked = reading();
     let probe = store.probe_primary().await?;
-    outage.ok();
+    outage.answers();
     clock.measured(probe.clock, asked);
     let now = Instant::now();
     if outage.health.has(Condition::Schema) || now >= *preflight_at {

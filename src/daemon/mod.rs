@@ -3,6 +3,7 @@
 mod census;
 mod expiry;
 mod hear;
+mod history;
 mod loops;
 mod outage;
 mod outboxes;
@@ -34,7 +35,8 @@ use crate::sealing;
 use crate::store::{Finding, OpenError, Severity};
 use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health};
-use crate::telemetry::{logs, metrics};
+use crate::telemetry::logs::{self, LogsError};
+use crate::telemetry::metrics;
 use outboxes::{Outbox, Running, Shared, refuse_unusable};
 use presence::{Identity, Presence};
 use reload::Reloader;
@@ -157,7 +159,10 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
 }
 
 fn open_telemetry(log: &Log) -> Result<PrometheusHandle, DaemonError> {
-    logs::install(log.format, &log.filter).map_err(|_| DaemonError::LogFilter)?;
+    logs::install(log.format, &log.filter).map_err(|error| match error {
+        LogsError::Filter(_) => DaemonError::LogFilter,
+        LogsError::Thread(e) => DaemonError::System { what: "a thread for log lines", reason: e.to_string() },
+    })?;
     let recorder =
         metrics::install().map_err(|e| DaemonError::System { what: "the metrics recorder", reason: e.to_string() })?;
     tokio::spawn(metrics::fold(recorder.clone()));

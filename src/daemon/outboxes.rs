@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 use super::hear::Ear;
 use super::outage::Outage;
 use super::presence::{Identity, Presence};
-use super::{DaemonError, census, hear, loops, refusals, snapshots, sweep};
+use super::{DaemonError, census, hear, history, loops, refusals, snapshots, sweep};
 use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
 use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Tools, Watches};
@@ -172,6 +172,8 @@ impl Outbox {
         tokio::spawn(probing.instrument(span.clone()));
         let watching = snapshots::run(store.clone(), health.clone(), settings.sweep.snapshot_warning);
         tokio::spawn(watching.instrument(span.clone()));
+        let keeping = history::keep(store.clone(), settings.history.clone());
+        tokio::spawn(keeping.instrument(span.clone()));
         let counting = census::run(store.clone(), snapshot.clone(), health.clone());
         tokio::spawn(counting.instrument(span.clone()));
         Running {

@@ -7,6 +7,7 @@ mod expiry;
 mod name_servers;
 mod outcome;
 mod phase;
+mod record;
 mod report;
 mod snapshot;
 pub(crate) mod trace;
@@ -52,6 +53,8 @@ pub(crate) struct Tools {
     health: Arc<Health>,
     name_servers: Arc<ResolverWatch>,
     clock: Arc<ClockWatch>,
+    /// Whether attempts leave records.
+    history: bool,
     /// The number of the outbox whose rows are delivered with these.
     outbox: usize,
 }
@@ -87,7 +90,20 @@ impl Tools {
             unopenable_grace: config.settings.envelope.unopenable_grace,
             policy,
         };
-        Tools { snapshot, policy, backoff, attempt_timeout, phases, settle, health, name_servers, clock, outbox }
+        let history = config.settings.history.enabled;
+        Tools {
+            snapshot,
+            policy,
+            backoff,
+            attempt_timeout,
+            phases,
+            settle,
+            health,
+            name_servers,
+            clock,
+            history,
+            outbox,
+        }
     }
 }
 
@@ -109,6 +125,8 @@ struct Trail {
     /// Host and port of it.
     destination: Option<Destination>,
     reused: bool,
+    /// What a record of the attempt is made of, where one is kept.
+    record: record::Draft,
     /// The host's own trace.
     context: Option<TraceContext>,
 }
@@ -137,7 +155,8 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     }
     report::attempt(&tools.health.meter, &lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
-    let _ = tools.settle.send(Judged { lease, times, verdict, slot });
+    let record = if tools.history { trail.record.complete(&ending, &verdict, started) } else { None };
+    let _ = tools.settle.send(Judged { lease, times, verdict, record, slot });
 }
 
 async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: &mut Trail) -> Ending {
@@ -189,6 +208,7 @@ async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: 
         return Ending::GivenBack(Cause::ClocksApart);
     }
     killpoint!("k4");
+    trail.record.fired = Some(Instant::now());
     tokio::select! {
         biased;
         attempt = post(ready, deadline, trail) => Ending::Attempted(attempt),
@@ -209,7 +229,11 @@ struct Ready {
 /// Open, resolve, pin, sign. Nothing has left this machine but DNS questions when it returns.
 async fn prepare(mut row: Row, deadline: Instant, tools: &Tools, trail: &mut Trail) -> Result<Ready, Cause> {
     let snapshot = tools.snapshot.load_full();
-    let envelope = open(&mut row, &snapshot.keyring, snapshot.open_rules).map_err(|error| blame::open(&error))?;
+    let opened = open(&mut row, &snapshot.keyring, snapshot.open_rules);
+    if tools.history {
+        trail.record.saw(&row.url, opened.as_ref().ok());
+    }
+    let envelope = opened.map_err(|error| blame::open(&error))?;
     killpoint!("k2");
     let destination = Destination::parse(&row.url, &snapshot.url_rules).map_err(|error| blame::url(&error))?;
     let destination = &*trail.destination.insert(destination);

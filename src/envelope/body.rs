@@ -13,9 +13,8 @@ pub(super) fn render_v1(row: &Row, token: Option<&str>, composed: &Composed) -> 
     let mut body = Zeroizing::new(Vec::with_capacity(most + composed.result.len() + 512));
     body.push(b'{');
     member(&mut body, "idempotency_key", &row.idempotency_key);
-    // Delivery reports are events of their own, told apart by their idempotency keys.
-    if row.task_type != "media_buy_delivery" {
-        member(&mut body, "notification_id", &format!("{}.terminal", row.task_id));
+    if let Some(id) = notification_id(row) {
+        member(&mut body, "notification_id", &id);
     }
     member(&mut body, "operation_id", &row.operation_id);
     member(&mut body, "task_id", &row.task_id);
@@ -32,6 +31,11 @@ pub(super) fn render_v1(row: &Row, token: Option<&str>, composed: &Composed) -> 
     body.extend_from_slice(composed.result.as_bytes());
     body.push(b'}');
     body
+}
+
+/// Delivery reports are events of their own, told apart by their idempotency keys.
+pub(super) fn notification_id(row: &Row) -> Option<String> {
+    (row.task_type != "media_buy_delivery").then(|| format!("{}.terminal", row.task_id))
 }
 
 fn member(body: &mut Vec<u8>, key: &str, value: &str) {

@@ -5,6 +5,7 @@ use std::mem;
 
 use bytes::Bytes;
 
+use super::announced::{Announced, IN_RESULT, RESULT};
 use super::body;
 use super::error::{EnvelopeFault, OpenError, RowFault};
 use super::json;
@@ -33,11 +34,9 @@ pub(super) fn compose(
     };
     let registration = open_registration(sealed, ring, rules)?;
     check_hints(row, &registration)?;
-    let object = json::is_nested_object(composed.result.as_bytes())
-        .map_err(|fault| OpenError::Malformed(EnvelopeFault::Json(fault)))?;
-    if !object {
-        return Err(OpenError::Malformed(EnvelopeFault::NotAnObject));
-    }
+    let members = json::read_nested(RESULT, composed.result.as_bytes(), IN_RESULT)
+        .map_err(|fault| OpenError::Malformed(EnvelopeFault::Json(fault)))?
+        .ok_or(OpenError::Malformed(EnvelopeFault::NotAnObject))?;
     let Registration { url, operation_id, token, authentication, signing_scope_id } = registration;
     if let Some(authentication) = &authentication {
         authentication.check_row(row)?;
@@ -51,14 +50,15 @@ pub(super) fn compose(
     row.url = url;
     row.operation_id = operation_id;
     row.signing_scope_id = signing_scope_id;
-    let body = match composed.version {
+    let rendered = match composed.version {
         1 => body::render_v1(row, token, composed),
         version => return Err(OpenError::Row(RowFault::ComposedVersion { version })),
     };
-    if body.len() > MAX_BODY {
-        return Err(OpenError::BodyTooLarge { bytes: body.len() });
+    if rendered.len() > MAX_BODY {
+        return Err(OpenError::BodyTooLarge { bytes: rendered.len() });
     }
-    Ok(Envelope { body: Bytes::from_owner(body), authentication })
+    let announced = Announced::of_result(&members, body::notification_id(row));
+    Ok(Envelope { body: Bytes::from_owner(rendered), authentication, announced })
 }
 
 /// Empty is no hint.

@@ -8,7 +8,7 @@ use super::error::OpenError;
 use super::json::Member;
 use super::key::Keyring;
 use super::legacy::{self, Authentication};
-use super::open::{BODY, Comparison, OpenRules, VERSION, compare_body, decrypt, read_object, read_plaintext};
+use super::open::{BODY, Comparison, OpenRules, Read, VERSION, compare_body, decrypt, read_object, read_plaintext};
 use super::registration::{self, Registration, SealedRegistration};
 use super::row::Row;
 use super::seal::{NONCE_LEN, unseal};
@@ -68,12 +68,12 @@ pub(crate) fn inspect_delivery(
         Err(error) => return Err((error, None)),
     };
     let (opened, refusal) = match read_plaintext(&plaintext, &row, rules) {
-        Ok(opened) => (opened, None),
+        Ok(opened) => (Some(opened), None),
         Err(refusal) => (None, Some(refusal)),
     };
     let (form, body) = match opened {
-        Some(legacy) => (form_of(&legacy.authentication), Some(legacy.body)),
-        None => take_apart(plaintext),
+        Some(Read::Legacy { body, authentication, .. }) => (form_of(&authentication), Some(body)),
+        Some(Read::Body(_)) | None => take_apart(plaintext),
     };
     let members = body.as_ref().and_then(|body| compare_body(body, &row).ok());
     Ok(Inspection { key, form, body, members, refusal })

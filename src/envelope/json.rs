@@ -58,23 +58,28 @@ pub(crate) fn read<'a, const N: usize>(
     document: &'a [u8],
     paths: [Path; N],
 ) -> Result<Option<[Member<'a>; N]>, JsonFault> {
-    read_at(1, document, paths)
+    read_at(1, None, document, paths)
 }
 
-/// Whether a document that is to stand as a member of another is an acceptable object there, one level deeper.
-pub(super) fn is_nested_object(document: &[u8]) -> Result<bool, JsonFault> {
-    read_at::<0>(2, document, []).map(|found| found.is_some())
+/// The same of a document that is to stand as the member `within` of another, one level deeper; so do the paths begin with it.
+pub(super) fn read_nested<'a, const N: usize>(
+    within: &'static str,
+    document: &'a [u8],
+    paths: [Path; N],
+) -> Result<Option<[Member<'a>; N]>, JsonFault> {
+    read_at(2, Some(within), document, paths)
 }
 
 fn read_at<'a, const N: usize>(
     depth: usize,
+    within: Option<&'static str>,
     document: &'a [u8],
     paths: [Path; N],
 ) -> Result<Option<[Member<'a>; N]>, JsonFault> {
     let mut found = [const { Member::Absent }; N];
     let mut reader = Reader { paths: &paths, found: &mut found, fault: None };
     let mut deserializer = serde_json::Deserializer::from_slice(document);
-    let root = Value { reader: &mut reader, depth, within: None, keep: false };
+    let root = Value { reader: &mut reader, depth, within, keep: false };
     let outcome = root.deserialize(&mut deserializer).and_then(|root| deserializer.end().map(|()| root));
     match outcome {
         Ok(Member::Object) => Ok(Some(found)),

@@ -2,6 +2,7 @@
 //! nothing about what becomes of a row whose envelope it refuses.
 
 mod aad;
+mod announced;
 mod body;
 mod compose;
 mod draft;
@@ -22,6 +23,7 @@ mod seal;
 mod tests;
 
 pub(crate) use aad::{Aad, Binding};
+pub(crate) use announced::Announced;
 pub(crate) use draft::{Credentials, RegistrationDraft, seal_delivery, seal_registration};
 #[cfg(any(test, fuzzing))]
 pub(crate) use error::EnvelopeFault;

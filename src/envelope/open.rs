@@ -8,6 +8,7 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::aad::{Aad, Binding};
+use super::announced::{ANNOUNCED, Announced};
 use super::compose::compose;
 use super::error::{EnvelopeFault, OpenError, RowFault};
 use super::json::{self, Member, Path};
@@ -36,6 +37,7 @@ pub(crate) struct Envelope {
     pub(crate) body: Bytes,
     /// `None` is an RFC 9421 row.
     pub(crate) authentication: Option<Authentication>,
+    pub(crate) announced: Announced,
 }
 
 impl fmt::Debug for Envelope {
@@ -58,14 +60,14 @@ pub(crate) fn open(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<En
 
 fn open_sealed(row: &mut Row, ring: &Keyring, rules: OpenRules) -> Result<Envelope, OpenError> {
     let (_, plaintext) = decrypt(row, ring)?;
-    let (body, authentication) = match read_plaintext(&plaintext, row, rules)? {
-        Some(Legacy { body, authentication }) => (body, Some(authentication)),
-        None => (plaintext, None),
+    let (body, authentication, announced) = match read_plaintext(&plaintext, row, rules)? {
+        Read::Legacy { body, authentication, announced } => (body, Some(authentication), announced),
+        Read::Body(announced) => (plaintext, None, announced),
     };
     if body.len() > MAX_BODY {
         return Err(OpenError::BodyTooLarge { bytes: body.len() });
     }
-    Ok(Envelope { body: Bytes::from_owner(body), authentication })
+    Ok(Envelope { body: Bytes::from_owner(body), authentication, announced })
 }
 
 /// The plaintext, not yet looked at, and which key of the ring it came from.
@@ -101,15 +103,17 @@ const CREDENTIALS: Path = &["authentication", "credentials"];
 /// The members of a body that must be the row's, in the order of [`check_binding`].
 const BOUND: [Path; 5] = [&[TASK_ID], &[TASK_TYPE], &[STATUS], &[OPERATION_ID], &[IDEMPOTENCY_KEY]];
 
-/// What a legacy-auth row's plaintext wraps.
-pub(super) struct Legacy {
-    pub(super) body: Zeroizing<Vec<u8>>,
-    pub(super) authentication: Authentication,
+/// What a plaintext turned out to be. Its body has been checked.
+pub(super) enum Read {
+    /// An RFC 9421 row: the plaintext is the body.
+    Body(Announced),
+    /// What a legacy-auth row's plaintext wraps.
+    Legacy { body: Zeroizing<Vec<u8>>, authentication: Authentication, announced: Announced },
 }
 
-/// Reads the plaintext once, as either form. `None` is an RFC 9421 row: the plaintext is the body, and has been checked.
-pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Option<Legacy>, OpenError> {
-    let [version, body, object, scheme, credentials, bound @ ..] = read_object(
+/// Reads the plaintext once, as either form.
+pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> Result<Read, OpenError> {
+    let [version, body, object, scheme, credentials, members @ ..] = read_object(
         plaintext,
         [
             VERSION,
@@ -117,17 +121,20 @@ pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> R
             AUTHENTICATION,
             SCHEME,
             CREDENTIALS,
-            &[TASK_ID],
-            &[TASK_TYPE],
-            &[STATUS],
-            &[OPERATION_ID],
-            &[IDEMPOTENCY_KEY],
+            MEMBERS[0],
+            MEMBERS[1],
+            MEMBERS[2],
+            MEMBERS[3],
+            MEMBERS[4],
+            MEMBERS[5],
+            MEMBERS[6],
+            MEMBERS[7],
+            MEMBERS[8],
         ],
     )?;
     match version {
         Member::Absent => {
-            check_binding(&bound, row)?;
-            return Ok(None);
+            return Ok(Read::Body(judge_body(members, row)?));
         }
         Member::Integer(1) => {}
         _ => return Err(OpenError::Malformed(EnvelopeFault::Version)),
@@ -138,12 +145,21 @@ pub(super) fn read_plaintext(plaintext: &[u8], row: &Row, rules: OpenRules) -> R
         return Err(OpenError::Malformed(EnvelopeFault::Member { member: "body" }));
     };
     let body = legacy::decode_body(&body)?;
-    let bound = read_object(&body, BOUND)?;
-    check_binding(&bound, row)?;
+    let announced = judge_body(read_object(&body, MEMBERS)?, row)?;
     if row.signing_scope_id.is_some() {
         return Err(OpenError::Malformed(EnvelopeFault::ScopeWithAuthentication));
     }
-    Ok(Some(Legacy { body, authentication }))
+    Ok(Read::Legacy { body, authentication, announced })
+}
+
+/// The members that are looked at in a body: those that are bound to the row, and those that it announces.
+const MEMBERS: [Path; 9] =
+    [BOUND[0], BOUND[1], BOUND[2], BOUND[3], BOUND[4], ANNOUNCED[0], ANNOUNCED[1], ANNOUNCED[2], ANNOUNCED[3]];
+
+fn judge_body(members: [Member<'_>; 9], row: &Row) -> Result<Announced, OpenError> {
+    let [task, kind, status, operation, key, announced @ ..] = members;
+    check_binding(&[task, kind, status, operation, key], row)?;
+    Ok(Announced::of_body(&announced))
 }
 
 pub(super) fn read_object<const N: usize>(document: &[u8], paths: [Path; N]) -> Result<[Member<'_>; N], OpenError> {

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::aad::{Aad, Binding};
 use super::error::{EnvelopeFault, OpenError};
 use super::key::Keyring;
-use super::open::{Legacy, MAX_BODY, OpenRules, decrypt, read_plaintext};
+use super::open::{MAX_BODY, OpenRules, Read, decrypt, read_plaintext};
 use super::row::Row;
 use super::seal::{NONCE_LEN, TAG_LEN, seal};
 
@@ -37,8 +37,8 @@ pub(crate) fn renew(row: &mut Row, key: String, ring: &Keyring, nonce: [u8; NONC
     let rules = OpenRules { legacy_hmac: true };
     let (held, plaintext) = decrypt(row, ring)?;
     let mut renewed = match read_plaintext(&plaintext, row, rules)? {
-        None => rename(&plaintext, &key)?,
-        Some(Legacy { body, .. }) => {
+        Read::Body(_) => rename(&plaintext, &key)?,
+        Read::Legacy { body, .. } => {
             let body = Zeroizing::new(STANDARD.encode(&*rename(&body, &key)?));
             let wrapped: Wrapped<'_> = serde_json::from_slice(&plaintext).map_err(|_| fault("body"))?;
             replace(&plaintext, wrapped.body, &body)

@@ -42,6 +42,9 @@ pub(crate) struct StoreConfig {
     pub(crate) table: TableName,
     /// Plans are made once where that is no worse, and kept: for statements that find every row by its key.
     pub(crate) keep_plans: bool,
+    /// Rows may be gathered by more than one index, or by one of blocks: for who looks at what happened lately. Claims and
+    /// settles must not be planned so.
+    pub(crate) bitmaps: bool,
 }
 
 impl StoreConfig {
@@ -122,6 +125,7 @@ fn session_settings(config: &StoreConfig) -> String {
     // The server gives up a little before we do, so that it is not left working for no one.
     let server_timeout = (config.statement_timeout * 9 / 10).as_millis().max(1);
     let plans = if config.keep_plans { "auto" } else { "force_custom_plan" };
+    let bitmaps = if config.bitmaps { "enable_bitmapscan=on" } else { "enable_bitmapscan=off" };
     let settings = [
         &format!("statement_timeout={server_timeout}"),
         &format!("lock_timeout={server_timeout}"),
@@ -131,7 +135,7 @@ fn session_settings(config: &StoreConfig) -> String {
         // A backlog appears faster than its statistics: measured on 20,000 fresh rows, the planner expected 10,
         // and read and sorted all of them for each claim. Every statement of ours has an index in its order.
         "enable_seqscan=off",
-        "enable_bitmapscan=off",
+        bitmaps,
         // A plan kept from when the table was small would be as bad; planning a batch costs 0.3 ms.
         &format!("plan_cache_mode={plans}"),
         // Where an index is missing, the cost of what is off would call for it.

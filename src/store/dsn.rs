@@ -95,8 +95,8 @@ pub(super) struct Dsn {
 
 impl Dsn {
     pub(super) fn parse(text: &str) -> Result<Dsn, DsnError> {
-        // Room for every pair in quotes and escaped: growing would leave unwiped pieces behind.
-        let plain = Zeroizing::new(String::with_capacity(3 * text.len() + 8));
+        // Room for every pair in quotes and escaped, and every host by itself: growing would leave unwiped pieces behind.
+        let plain = Zeroizing::new(String::with_capacity(6 * text.len() + 8));
         let mut dsn = Dsn { plain, sslmode: None, sslrootcert: None };
         let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
         if is_url {
@@ -105,9 +105,17 @@ impl Dsn {
             let mut separator = '?';
             for pair in query.split('&').filter(|pair| !pair.is_empty()) {
                 let (key, value) = pair.split_once('=').ok_or(DsnError::Malformed)?;
-                if !dsn.keep(key, &percent_decode(value)?)? {
+                if dsn.keep(key, &percent_decode(value)?)? {
+                    continue;
+                }
+                // tokio-postgres takes a list of hosts only one by one.
+                let hosts = value.replace("%2C", ",").replace("%2c", ",");
+                let values: Vec<&str> = if key == "host" { hosts.split(',').collect() } else { vec![value] };
+                for value in values {
                     dsn.plain.push(separator);
-                    dsn.plain.push_str(pair);
+                    for part in [key, "=", value] {
+                        dsn.plain.push_str(part);
+                    }
                     separator = '&';
                 }
             }
@@ -219,6 +227,8 @@ mod tests {
         assert_eq!(plain, "postgresql://me:p%40ss@db:6432/app?application_name=x%20y");
         assert_eq!((mode, root), (Some(SslMode::VerifyFull), Some(PathBuf::from("/ca s.pem"))));
         assert_eq!(parsed("postgres://db/app?sslmode=disable").0, "postgres://db/app");
+        let hosts = "postgres:///app?host=/a%20b,/c%2cd&port=1,2,3";
+        assert_eq!(parsed(hosts).0, "postgres:///app?host=/a%20b&host=/c&host=d&port=1,2,3");
     }
 
     #[test]

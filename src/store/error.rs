@@ -116,6 +116,29 @@ impl StoreError {
         StoreError { statement, kind }
     }
 
+    /// Whether the database was out of reach or not itself, so that the same again may do.
+    pub(crate) fn is_transient(&self) -> bool {
+        match &self.kind {
+            Kind::Unavailable(unavailable) => *unavailable != Unavailable::OutOfResources,
+            Kind::ReadOnly | Kind::Contended => true,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self.kind, Kind::Timeout { .. })
+    }
+
+    /// Whether a question that touches no table can tell that it is over. A lock, a full disk and a missing table are seen only
+    /// by a statement that needs what they keep from it.
+    pub(crate) fn is_seen_by_probes(&self) -> bool {
+        match &self.kind {
+            Kind::Unavailable(why) => *why != Unavailable::OutOfResources,
+            Kind::ReadOnly => true,
+            _ => false,
+        }
+    }
+
     /// Whether what is listened to lets no notification through, rather than being out of reach.
     pub(crate) fn is_deafness(&self) -> bool {
         self.kind == Kind::Unavailable(Unavailable::Deaf)

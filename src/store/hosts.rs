@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn both_forms_name_several_hosts() {
-        for text in ["host=a,b port=1,2 dbname=d", "postgresql://a:1,b:2/d", "postgresql:///d?host=a,b&port=1,2"] {
+        for text in ["host=a,b port=1,2 dbname=d", "postgresql://a:1,b:2/d", "postgresql:///d?host=a&host=b&port=1,2"] {
             let each = split(&parsed(text)).expect("they fit");
             let ports: Vec<&[u16]> = each.iter().map(Config::get_ports).collect();
             assert_eq!(ports, [[1], [2]], "{text}");

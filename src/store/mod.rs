@@ -8,10 +8,12 @@ mod dsn;
 mod error;
 mod filter;
 mod forward;
+mod history;
 mod hosts;
 mod import;
 mod inbox;
 mod inspect;
+mod life;
 mod listen;
 mod look;
 mod migrate;
@@ -48,8 +50,10 @@ pub(crate) use filter::Filter;
 #[cfg(test)]
 pub(crate) use forward::Claim;
 pub(crate) use forward::{Ending, Inbox, Message};
+pub(crate) use history::NewAttempt;
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
+pub(crate) use life::{Followed, KeptAttempt, Life, States};
 pub(crate) use listen::Heard;
 pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
 pub(crate) use migrate::{Step, printed};
@@ -84,6 +88,8 @@ pub(crate) struct Store {
     hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last.
     by_destination: AtomicBool,
+    /// Whether attempts could be written down then, and since.
+    attempts: AtomicBool,
     /// Likewise whether there is a table of trace contexts that we may read.
     traces: AtomicBool,
 }
@@ -132,6 +138,7 @@ impl Store {
             table: config.table.clone(),
             hosts,
             by_destination: AtomicBool::new(false),
+            attempts: AtomicBool::new(false),
             traces: AtomicBool::new(false),
         })
     }
@@ -221,32 +228,6 @@ impl Store {
         .await
     }
 
-    /// `sql/outbox/settle_delivered.sql`
-    pub(crate) async fn settle_delivered(&self, rows: &[Delivered]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<i32> = rows.iter().map(|row| i32::from(row.http_status)).collect();
-        self.settle(&self.statements.settle_delivered, rows.len(), &[&ids, &tokens, &statuses]).await
-    }
-
-    /// `sql/outbox/settle_retried.sql`
-    pub(crate) async fn settle_retried(&self, rows: &[Retried]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let delays: Vec<f64> = rows.iter().map(|row| row.delay.as_secs_f64()).collect();
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 5] = [&ids, &tokens, &delays, &statuses, &errors];
-        self.settle(&self.statements.settle_retried, rows.len(), &parameters).await
-    }
-
-    /// `sql/outbox/settle_quarantined.sql`
-    pub(crate) async fn settle_quarantined(&self, rows: &[Quarantined]) -> Result<Vec<Settled>, StoreError> {
-        let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
-        let statuses: Vec<Option<i32>> = rows.iter().map(|row| row.http_status.map(i32::from)).collect();
-        let errors: Vec<&str> = rows.iter().map(|row| row.error.as_str()).collect();
-        let parameters: [Parameter<'_>; 4] = [&ids, &tokens, &statuses, &errors];
-        self.settle(&self.statements.settle_quarantined, rows.len(), &parameters).await
-    }
-
     /// `sql/outbox/give_back.sql`
     pub(crate) async fn give_back(&self, rows: &[GivenBack]) -> Result<Vec<Settled>, StoreError> {
         let (ids, tokens) = fence(rows.iter().map(|row| &row.lease));
@@ -308,6 +289,11 @@ impl Store {
         .await
     }
 
+    /// The database's clock in Unix seconds.
+    pub(crate) async fn probe_clock(&self) -> Result<f64, StoreError> {
+        Ok(self.probe().await?.clock)
+    }
+
     /// The same of a database that claims and takes in: one that takes no writes is an error.
     pub(crate) async fn probe_primary(&self) -> Result<Probe, StoreError> {
         let probe = self.probe().await?;
@@ -325,6 +311,7 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
+                self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
                 self.traces.store(inspection.has_traces, Ordering::Relaxed);
                 preflight::findings(inspection)
             }

@@ -139,17 +139,7 @@ impl Store {
 
 fn read_shown(answer: &Answer) -> Result<ShownDestination, Kind> {
     let left: Option<f64> = read(answer, "seconds_left")?;
-    let parked = match left {
-        None => None,
-        Some(left) => Some(ShownParked {
-            left: span(left),
-            since: span(read(answer, "seconds_parked")?),
-            reason: read(answer, "reason")?,
-            trips: read(answer, "trips")?,
-            replica: read(answer, "replica")?,
-            prober: read(answer, "prober")?,
-        }),
-    };
+    let parked = left.map(|_| read_shown_parked(answer)).transpose()?;
     let due_for: Option<f64> = read(answer, "seconds_due")?;
     Ok(ShownDestination {
         destination: read(answer, "destination")?,
@@ -157,6 +147,17 @@ fn read_shown(answer: &Answer) -> Result<ShownDestination, Kind> {
         is_more: read(answer, "is_more")?,
         due_for: due_for.map(span),
         parked,
+    })
+}
+
+pub(super) fn read_shown_parked(answer: &Answer) -> Result<ShownParked, Kind> {
+    Ok(ShownParked {
+        left: span(read(answer, "seconds_left")?),
+        since: span(read(answer, "seconds_parked")?),
+        reason: read(answer, "reason")?,
+        trips: read(answer, "trips")?,
+        replica: read(answer, "replica")?,
+        prober: read(answer, "prober")?,
     })
 }
 

@@ -129,6 +129,10 @@ pub(crate) enum Fact {
          outboxd_daemon"
     )]
     ParkingUnwritable,
+    #[error("attempts leave no record, since there is no table for them: run `outboxd migrate`")]
+    AttemptsMissing,
+    #[error("the database user may not write attempts down, so they leave no record: grant it outboxd_daemon")]
+    AttemptsUnwritable,
     #[error("the check on column state does not allow {state}, which settling writes: allow it")]
     StateForbidden { state: &'static str },
     #[error("no check on column {column}, so a host can write rows that cannot be delivered: add it")]
@@ -164,6 +168,7 @@ impl Finding {
                 | Fact::ComposedUnreadable
                 | Fact::ReplicasUnwritable
                 | Fact::ParkingUnwritable
+                | Fact::AttemptsUnwritable
         )
     }
 
@@ -193,6 +198,8 @@ pub(super) struct Inspection {
     has_parking: bool,
     has_audit: bool,
     may_write_parking: bool,
+    has_attempts: bool,
+    may_write_attempts: bool,
     schema: String,
     may_use_schema: bool,
     columns: Vec<String>,
@@ -221,6 +228,8 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         has_parking: read(answer, "has_parking")?,
         has_audit: read(answer, "has_audit")?,
         may_write_parking: read(answer, "may_write_parking")?,
+        has_attempts: read(answer, "has_attempts")?,
+        may_write_attempts: read(answer, "may_write_attempts")?,
         schema: read(answer, "schema_name")?,
         may_use_schema: read(answer, "may_use_schema")?,
         columns: read(answer, "columns")?,
@@ -233,6 +242,12 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         by_destination: read(answer, "by_destination")?,
         has_traces: read(answer, "has_traces")?,
     })
+}
+
+impl Inspection {
+    pub(super) fn takes_attempts(&self) -> bool {
+        self.has_attempts && self.may_write_attempts
+    }
 }
 
 pub(super) fn findings(table: &Inspection) -> Vec<Finding> {
@@ -275,6 +290,12 @@ fn judge_table(table: &Inspection, facts: &mut Vec<(Severity, Fact)>) {
     }
     if !table.may_write_parking {
         facts.push((Warn, Fact::ParkingUnwritable));
+    }
+    if !table.has_attempts {
+        facts.push((Warn, Fact::AttemptsMissing));
+    }
+    if !table.may_write_attempts {
+        facts.push((Warn, Fact::AttemptsUnwritable));
     }
     if table.row_security {
         facts.push((Warn, Fact::RowSecurity));

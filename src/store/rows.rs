@@ -36,20 +36,38 @@ pub(crate) struct Page {
 }
 
 impl Store {
-    /// `sql/outbox/list_rows.sql`, again and again until so many rows are found or all were looked at.
+    /// `sql/outbox/list_rows.sql`, again and again until so many rows are found or all were looked at; `sql/outbox/list_ended.sql`
+    /// or `sql/outbox/list_open.sql` where these know a shorter way.
     pub(crate) async fn list_rows(&self, filter: &Filter, below: Option<i64>, limit: u32) -> Result<Page, StoreError> {
         let mut page = Page { rows: Vec::new(), below };
+        let all =
+            |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
+        let ended = all(&[RowState::Expired, RowState::Invalid]);
+        // A row that was delivered has no code.
+        let coded = filter.states.is_empty() && filter.code.is_some();
+        let undelivered = [RowState::Pending, RowState::InFlight, RowState::Expired, RowState::Invalid];
+        let mut few_open = !ended && (coded || all(&undelivered));
         loop {
             let wanted = i64::from(limit) - page.rows.len() as i64;
             let asked = filter.parameters();
             let mut parameters: Vec<Parameter<'_>> = asked.each().to_vec();
             let from = page.below.unwrap_or(i64::MAX);
             parameters.extend([&from as Parameter<'_>, &wanted, &LOOK]);
-            let answers = self.read_all(&self.statements.list_rows, &parameters, read_looked).await?;
+            let statement = match (few_open, ended) {
+                (true, _) => &self.statements.list_open,
+                (_, true) => &self.statements.list_ended,
+                _ => &self.statements.list_rows,
+            };
+            let answers = self.read_all(statement, &parameters, read_looked).await?;
             let mut looked_to = None;
             for (to, row) in answers {
                 looked_to = to;
                 page.rows.extend(row);
+            }
+            // More are open than it looks at, so that they are found soon in their own order.
+            if few_open && looked_to.is_some() {
+                few_open = false;
+                continue;
             }
             let full = page.rows.len() >= limit as usize;
             page.below = if full { page.rows.last().map(|row| row.id) } else { looked_to };

@@ -68,6 +68,27 @@ statements! {
     sample_backlog = "outbox/sample_backlog" (INT8, TEXT_ARRAY);
     probe = "outbox/probe" ();
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_ended = "outbox/list_ended" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_open = "outbox/list_open" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    read_life = "outbox/read_life" (INT8, TEXT);
+    count_states = "outbox/count_states" (INT8);
+    read_attempts = "history/read_attempts" (TEXT, INT8);
+    tail_attempts = "history/tail_attempts" (FLOAT8, TEXT, TEXT, BOOL, INT8);
+    count_recent = "history/count_recent" (INT8);
+    read_destination = "parking/read_destination" (TEXT);
+    settle_delivered_recorded = "history/settle_delivered" (
+        INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        INT8_ARRAY
+    );
+    settle_retried_recorded = "history/settle_retried" (
+        INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY
+    );
+    settle_quarantined_recorded = "history/settle_quarantined" (
+        INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TEXT_ARRAY, INT8_ARRAY
+    );
+    keep_attempts = "history/keep_attempts" (INT4, FLOAT8);
     listen_wake = "outbox/listen_wake" ();
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// 45 bytes leave room for the longest suffix, `_retry_until_idx`, in an identifier of 63.
+/// 45 bytes leave room for the longest suffix, `_attempts_20261130`, in an identifier of 63.
 const LONGEST: usize = 45;
 
 /// A name matching `[a-z_][a-z0-9_]{0,44}`. It is unqualified: `search_path` chooses the schema.

@@ -5,6 +5,7 @@ mod claiming;
 mod composed;
 mod door;
 mod encryption;
+mod history;
 mod inbox;
 mod inbox_plans;
 mod listing;
@@ -181,6 +182,7 @@ fn config(url: &str) -> StoreConfig {
         statement_timeout: Duration::from_secs(30),
         table: table(),
         keep_plans: false,
+        bitmaps: false,
     }
 }
 

@@ -10,7 +10,7 @@ use super::metrics::{
     ATTEMPT_DURATION, ATTEMPTS, BACKLOG, CLAIMED_ROWS, CLAIMS, CLOCK_SKEW, CONNECTION_WAIT, DATABASE_CONNECTIONS,
     ENVELOPE_CENSUS_AGE, ENVELOPE_ROWS, EXPIRED_ROWS, HEARING, IN_FLIGHT, LEASES_LOST, OLDEST_CLAIMABLE, OLDEST_DUE,
     OLDEST_SNAPSHOT, OUTBOX_READY, PURGED_ROWS, REPLICAS, SETTLED_ROWS, SETTLES_ABANDONED, STATEMENT_DURATION,
-    STATEMENT_ERRORS, VISIBLE_TO_SETTLED, WAKE_UPS,
+    STATEMENT_ERRORS, UNRECORDED, VISIBLE_TO_SETTLED, WAKE_UPS,
 };
 use crate::store::{Backlog, Observation};
 
@@ -78,6 +78,11 @@ impl Meter {
 
     pub(crate) fn settle_abandoned(&self, rows: usize) {
         counter!(SETTLES_ABANDONED, self.labels([])).increment(rows as u64);
+    }
+
+    /// Attempts whose rows were settled, and of which no record could be kept.
+    pub(crate) fn unrecorded(&self, attempts: usize) {
+        counter!(UNRECORDED, self.labels([])).increment(attempts as u64);
     }
 
     pub(crate) fn in_flight(&self, rows: usize) {

@@ -26,6 +26,7 @@ pub(super) const WAKE_UPS: &str = "outboxd_wakeups_total";
 pub(super) const OLDEST_SNAPSHOT: &str = "outboxd_oldest_snapshot_seconds";
 pub(super) const EXPIRED_ROWS: &str = "outboxd_expired_rows_total";
 pub(super) const PURGED_ROWS: &str = "outboxd_purged_rows_total";
+pub(super) const UNRECORDED: &str = "outboxd_attempts_unrecorded_total";
 const CONNECTIONS: &str = "outboxd_connections_total";
 const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
@@ -39,6 +40,7 @@ pub(super) const CONNECTION_WAIT: &str = "outboxd_database_connection_wait_secon
 pub(super) const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
 pub(super) const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
 pub(super) const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
+const LOG_LINES_DROPPED: &str = "outboxd_log_lines_dropped_total";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 pub(super) const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
@@ -77,6 +79,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     gauge!(RELOAD_FAILED).set(0.0);
     gauge!(RESOLVER_DOWN).set(0.0);
     gauge!(READY).set(0.0);
+    counter!(LOG_LINES_DROPPED).increment(0);
     Ok(handle)
 }
 
@@ -103,6 +106,7 @@ fn describe() {
         count,
         "Verdicts given up because their lease ended before Postgres took them."
     );
+    describe_counter!(UNRECORDED, count, "Attempts settled without a record, since the history could not be written.");
     describe_gauge!(IN_FLIGHT, count, "Rows claimed and not yet settled by this process.");
     describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
@@ -144,6 +148,11 @@ fn describe() {
     describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
     describe_gauge!(INBOX_DAMAGED, count, "Stored notifications that the latest sweep found damaged.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
+    describe_counter!(
+        LOG_LINES_DROPPED,
+        count,
+        "Log lines that were not written: stdout was full, or not read fast enough."
+    );
     describe_counter!(RELOADS, count, "Reloads of keys and egress policy, by result.");
     describe_gauge!(RELOAD_FAILED, count, "1 while the last reload failed and an older snapshot is in use.");
     describe_gauge!(ENVELOPE_ROWS, count, "What an envelope key is needed for, by place and the key's fingerprint.");
@@ -215,6 +224,10 @@ pub(crate) fn lowest_cap(rows: u32) {
 
 pub(crate) fn resolver_down(down: bool) {
     gauge!(RESOLVER_DOWN).set(if down { 1.0 } else { 0.0 });
+}
+
+pub(super) fn log_line_dropped() {
+    counter!(LOG_LINES_DROPPED).increment(1);
 }
 
 pub(crate) fn reloaded(ok: bool) {

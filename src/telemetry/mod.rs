@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod expiry;
 pub(crate) mod health;
+mod lines;
 pub(crate) mod logs;
 pub(crate) mod meter;
 pub(crate) mod metrics;

@@ -11,6 +11,6 @@ mod schedule;
 mod tests;
 
 pub(crate) use attempt::{Attempt, Challenge, Failure, Fault, Reply, Sent};
-pub(crate) use cause::{Cause, Class};
+pub(crate) use cause::{Blame, Cause, Class};
 pub(crate) use classify::{StatusPolicy, classify};
 pub(crate) use schedule::{Backoff, Facts, Verdict, honours_retry_after, schedule};

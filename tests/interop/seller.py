@@ -18,6 +18,7 @@ from adcp.decisioning.pg import PgTaskWebhookOutbox
 from adcp.decisioning.task_registry import TaskWebhookAuthentication
 from adcp.decisioning.types import AdcpError
 from adcp.webhook_sender import ScopePermanentlyUnknown, WebhookSender, WebhookSenderResolution
+from adcp.webhook_supervisor import RetryPolicy
 from channel import Command
 from psycopg_pool import AsyncConnectionPool
 
@@ -64,6 +65,7 @@ class Seller:
         legacy_hmac: bool = False,
         lease_seconds: int = 60,
         timeout_seconds: float = 10.0,
+        retry_seconds: list[float] | None = None,
         ca: str | None = None,
     ) -> None:
         adcp.signing.jwks.validate_resolved_ip = lambda *_args, **_kwargs: None
@@ -78,6 +80,9 @@ class Seller:
             encryption_key=bytes.fromhex(key),
             delivery_retry_horizon_seconds=86_400,
             lease_seconds=lease_seconds,
+            retry=RetryPolicy(base_delay_seconds=retry_seconds[0], max_delay_seconds=retry_seconds[1])
+            if retry_seconds
+            else None,
             legacy_hmac_fallback=legacy_hmac,
         )
         self.registry = PgTaskRegistry(

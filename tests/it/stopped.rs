@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use crate::support::daemon::Daemon;
 use crate::support::eventually::eventually;
 use crate::support::metrics::{ATTEMPTS, LEASES_LOST};
-use crate::support::receiver::{Answer, Gate};
+use crate::support::receiver::Answer;
 use crate::support::world::World;
 
 /// A daemon that has stopped itself at the point, its lease over, and the row delivered by another meanwhile.
@@ -70,14 +70,8 @@ async fn p5_stopped_after_the_last_check_its_late_word_is_not_taken() {
 #[tokio::test]
 async fn p3_stopped_with_the_request_sent_its_late_word_is_not_taken() {
     let world = World::new().await;
-    let gate = Gate::closed();
-    let held = gate.clone();
-    world.receiver.answer(move |_, nth| match nth {
-        0 => Answer::status(503).when(&held),
-        _ => Answer::status(200),
-    });
+    world.receiver.answers(vec![Answer::Silent, Answer::status(200)]);
     let daemon = stopped_past_its_lease(&world, "k7").await;
-    gate.open();
     goes_on(&world, &daemon, "reply_timeout").await;
     assert_eq!(world.receiver.tally().values().collect::<Vec<_>>(), [&2]);
 }

@@ -29,7 +29,7 @@ const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
 /// An inbox's configuration, and the origin that it listens on. The port is chosen here, since a restart keeps it.
-fn inbox(database: &str) -> (Config, String) {
+pub fn inbox(database: &str) -> (Config, String) {
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let listen = free.expect("loopback has a free port").to_string();
     let origin = format!("https://{listen}");
@@ -50,19 +50,19 @@ fn inbox(database: &str) -> (Config, String) {
     (config, origin)
 }
 
-fn knowing(config: Config, keys: &[&SigningKey]) -> Config {
+pub fn knowing(config: Config, keys: &[&SigningKey]) -> Config {
     let keys: Vec<Value> = keys.iter().map(|key| key.public_jwk()).collect();
     let path = config.file_with_mode("jwks.json", json!({"keys": keys}).to_string(), 0o644);
     config.set("receive.webhook.jwks_file", text(&path))
 }
 
-async fn receive(config: &Config) -> Daemon {
+pub async fn receive(config: &Config) -> Daemon {
     let daemon = Daemon::command(config, &["receive"]);
     daemon.ready().await;
     daemon
 }
 
-async fn bodies(database: &Database) -> BTreeSet<Vec<u8>> {
+pub async fn bodies(database: &Database) -> BTreeSet<Vec<u8>> {
     let rows = database.client.query("SELECT body FROM adcp_webhook_inbox", &[]).await.expect("the inbox is there");
     rows.iter().map(|row| row.get(0)).collect()
 }

@@ -10,7 +10,7 @@ use std::sync::{LazyLock, Mutex};
 use outboxd::demo::postgres::{Options, Throwaway};
 use tokio::sync::OnceCell;
 use tokio_postgres::types::{FromSqlOwned, ToSql};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, Error, NoTls};
 
 use super::runtime::servers;
 use super::seal::Sealed;
@@ -77,16 +77,16 @@ fn migrate(url: &str) {
 }
 
 pub async fn connect(url: &str) -> Client {
-    let (client, connection) = servers()
-        .spawn({
-            let url = url.to_string();
-            async move { tokio_postgres::connect(&url, NoTls).await }
-        })
-        .await
-        .expect("connecting does not panic")
-        .unwrap_or_else(|error| panic!("cannot connect to {url}: {error}"));
+    try_connect(url).await.unwrap_or_else(|error| panic!("cannot connect to {url}: {error}"))
+}
+
+/// As `connect`, where it may fail.
+pub async fn try_connect(url: &str) -> Result<Client, Error> {
+    let url = url.to_string();
+    let connecting = servers().spawn(async move { tokio_postgres::connect(&url, NoTls).await });
+    let (client, connection) = connecting.await.expect("connecting does not panic")?;
     servers().spawn(connection);
-    client
+    Ok(client)
 }
 
 fn next_name() -> String {
@@ -141,36 +141,7 @@ impl Database {
 
     /// Pending rows, in one statement, with the defaults that the table gives.
     pub async fn insert(&self, rows: &[Sealed]) {
-        macro_rules! column {
-            ($field:ident) => {
-                rows.iter().map(|row| row.draft.$field.as_str()).collect::<Vec<&str>>()
-            };
-        }
-        let scopes: Vec<Option<&str>> = rows.iter().map(|row| row.draft.signing_scope_id.as_deref()).collect();
-        let bodies: Vec<&[u8]> = rows.iter().map(|row| row.encrypted_body.as_slice()).collect();
-        let nonces: Vec<&[u8]> = rows.iter().map(|row| row.envelope_nonce.as_slice()).collect();
-        let sql = format!(
-            "INSERT INTO {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, \
-             idempotency_key, signing_scope_id, encrypted_body, envelope_nonce, retry_horizon_seconds) \
-             SELECT given.*, 86400 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
-             $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[]) AS given"
-        );
-        self.execute(
-            &sql,
-            &[
-                &column!(task_id),
-                &column!(account_id),
-                &column!(task_type),
-                &column!(terminal_status),
-                &column!(url),
-                &column!(operation_id),
-                &column!(idempotency_key),
-                &scopes,
-                &bodies,
-                &nonces,
-            ],
-        )
-        .await;
+        insert_by(&self.client, rows).await.unwrap_or_else(|error| panic!("rows cannot be inserted: {error:?}"));
     }
 
     /// The same, due in an hour; no daemon sees them before that.
@@ -212,6 +183,37 @@ impl Database {
     pub async fn count(&self, state: &str) -> usize {
         self.rows().await.iter().filter(|row| row.state == state).count()
     }
+}
+
+/// As `Database::insert`, where it may fail.
+pub async fn insert_by(client: &Client, rows: &[Sealed]) -> Result<u64, Error> {
+    macro_rules! column {
+        ($field:ident) => {
+            rows.iter().map(|row| row.draft.$field.as_str()).collect::<Vec<&str>>()
+        };
+    }
+    let scopes: Vec<Option<&str>> = rows.iter().map(|row| row.draft.signing_scope_id.as_deref()).collect();
+    let bodies: Vec<&[u8]> = rows.iter().map(|row| row.encrypted_body.as_slice()).collect();
+    let nonces: Vec<&[u8]> = rows.iter().map(|row| row.envelope_nonce.as_slice()).collect();
+    let sql = format!(
+        "INSERT INTO {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, \
+         idempotency_key, signing_scope_id, encrypted_body, envelope_nonce, retry_horizon_seconds) \
+         SELECT given.*, 86400 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], \
+         $6::text[], $7::text[], $8::text[], $9::bytea[], $10::bytea[]) AS given"
+    );
+    let parameters: [&(dyn ToSql + Sync); 10] = [
+        &column!(task_id),
+        &column!(account_id),
+        &column!(task_type),
+        &column!(terminal_status),
+        &column!(url),
+        &column!(operation_id),
+        &column!(idempotency_key),
+        &scopes,
+        &bodies,
+        &nonces,
+    ];
+    client.execute(&sql, &parameters).await
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

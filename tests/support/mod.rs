@@ -27,6 +27,7 @@ pub mod reference;
 pub mod refusal;
 pub mod runtime;
 pub mod seal;
+pub mod server;
 pub mod signing;
 pub mod tool;
 pub mod verify;

@@ -63,6 +63,10 @@ impl Peer {
 
     /// Panics with the peer's traceback if it fails.
     pub async fn call(&self, command: &str, arguments: Value) -> Value {
+        self.try_call(command, arguments).await.unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    pub async fn try_call(&self, command: &str, arguments: Value) -> Result<Value, String> {
         let mut request = arguments;
         request["do"] = command.into();
         let mut stream = self.stream.lock().await;
@@ -76,14 +80,18 @@ impl Peer {
         let line = within(LONGEST, command, exchange).await.expect("the peer lives");
         let mut answer: Value = serde_json::from_str(&line).expect("the peer answers in JSON");
         match answer.get("error") {
-            Some(error) => panic!("{command}: {}", error.as_str().unwrap_or_default()),
-            None => answer["ok"].take(),
+            Some(error) => Err(error.as_str().unwrap_or_default().to_string()),
+            None => Ok(answer["ok"].take()),
         }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid, signal).expect("the peer lives");
     }
 
     /// SIGKILL; over when the kernel has closed its socket.
     pub async fn kill(self) {
-        kill(self.pid, Signal::SIGKILL).expect("the peer lives");
+        self.signal(Signal::SIGKILL);
         let mut stream = self.stream.lock().await;
         let mut rest = String::new();
         within(LONGEST, "the peer's end", stream.read_line(&mut rest)).await.expect("the socket ends cleanly");

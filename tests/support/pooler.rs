@@ -1,8 +1,9 @@
-//! PgBouncer in transaction mode before the test cluster. It deliberately has no other mode: the others keep sessions, and
+//! PgBouncer in transaction mode before the test cluster, or a server of a test's own. It deliberately has no other mode: the others keep sessions, and
 //! are no different from the server to a daemon.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use nix::unistd::{User, chown};
@@ -22,13 +23,18 @@ pub struct Pooler {
 
 impl Pooler {
     pub async fn start() -> Pooler {
+        Pooler::before(&socket_directory(), "server_login_retry = 1\n").await
+    }
+
+    /// Before the server whose socket is there, with more settings.
+    pub async fn before(server: &Path, more: &str) -> Pooler {
         // Below /tmp, since a socket's path must be short.
         let directory = TempDir::new_in("/tmp").expect("the temp directory takes another");
         let path = directory.path();
         let settings = format!(
             "[databases]\n* = host={}\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = {}\nlisten_port = 5432\n\
-             pool_mode = transaction\nauth_type = any\nauth_file =\nserver_login_retry = 1\n",
-            socket_directory().display(),
+             pool_mode = transaction\nauth_type = any\nauth_file =\n{more}",
+            server.display(),
             path.display()
         )
         .replace("* = host", "* = user=postgres host");

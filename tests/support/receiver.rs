@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -63,6 +63,8 @@ pub enum Answer {
     Early(u16),
     /// None, and the body is never read.
     Unread,
+    /// None, though the whole request was read; the connection stays open.
+    Silent,
     /// The connection is closed when the request has come.
     Close,
     /// These bytes, then the connection is closed.
@@ -131,12 +133,14 @@ impl Gate {
 }
 
 type Script = dyn Fn(&str, usize) -> Answer + Send + Sync;
+type Sink = dyn Fn(Received) + Send + Sync;
 
 struct Shared {
     /// Asked with the request target and how many requests for that target came before.
     script: Mutex<Arc<Script>>,
     seen: Mutex<HashMap<String, usize>>,
     received: Mutex<Vec<Received>>,
+    sink: OnceLock<Box<Sink>>,
     arrived: watch::Sender<usize>,
     connections: AtomicUsize,
     end: Notify,
@@ -167,6 +171,7 @@ impl Receiver {
             script: Mutex::new(Arc::new(|_: &str, _| Answer::status(200))),
             seen: Mutex::default(),
             received: Mutex::default(),
+            sink: OnceLock::new(),
             arrived: watch::Sender::new(0),
             connections: AtomicUsize::new(0),
             end: Notify::new(),
@@ -194,6 +199,11 @@ impl Receiver {
     /// Decides every answer from now on by request target and the count of earlier requests for it.
     pub fn answer(&self, script: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) {
         *self.shared.script.lock().expect("no holder panics") = Arc::new(script);
+    }
+
+    /// From now on each request is handed to this, with what it is to be answered, and not kept.
+    pub fn tell(&self, sink: impl Fn(Received) + Send + Sync + 'static) {
+        assert!(self.shared.sink.set(Box::new(sink)).is_ok(), "it is told already");
     }
 
     /// Each target gets these answers in turn, and the last one for ever.
@@ -279,24 +289,37 @@ async fn converse(mut stream: Stream, connection: usize, shared: &Shared) -> std
         request.body = vec![0; length];
         stream.read_exact(&mut request.body).await?;
         request.moment = moment();
-        let count = {
-            let mut received = shared.received.lock().expect("no holder panics");
-            received.push(request);
-            received.len()
-        };
-        // Threads may pass each other between the two lines above and this one.
-        shared.arrived.send_modify(|arrived| *arrived = count.max(*arrived));
+        let kept = keep(request, &answer, shared);
         let mut answer = answer;
         while let Answer::When(gate, then) = answer {
             gate.passed().await;
             answer = *then;
         }
-        shared.received.lock().expect("no holder panics")[count - 1].answered = answer.code();
+        if let Some(nth) = kept {
+            shared.received.lock().expect("no holder panics")[nth].answered = answer.code();
+        }
         if !send(&mut stream, answer).await? {
             return stream.shutdown().await;
         }
     }
     Ok(())
+}
+
+/// Which of the kept requests it is now.
+fn keep(mut request: Received, answer: &Answer, shared: &Shared) -> Option<usize> {
+    if let Some(sink) = shared.sink.get() {
+        request.answered = answer.code();
+        sink(request);
+        return None;
+    }
+    let count = {
+        let mut received = shared.received.lock().expect("no holder panics");
+        received.push(request);
+        received.len()
+    };
+    // Threads may pass each other between the lines above and this one.
+    shared.arrived.send_modify(|arrived| *arrived = count.max(*arrived));
+    Some(count - 1)
 }
 
 async fn read_head(stream: &mut Stream, connection: usize) -> std::io::Result<Option<Received>> {
@@ -342,6 +365,7 @@ async fn send(stream: &mut Stream, answer: Answer) -> std::io::Result<bool> {
         }
         // Early and gated answers are seen to before, and one that reads nothing has no end.
         Answer::Early(_) | Answer::When(..) | Answer::Unread | Answer::Close => Ok(false),
+        Answer::Silent => std::future::pending().await,
         Answer::Garbage(bytes) => {
             stream.write_all(&bytes).await?;
             stream.flush().await?;

@@ -50,7 +50,7 @@ async fn a_composed_row_keeps_its_mark_through_every_state_but_the_last() {
         http_status: Some(503),
         error: "http_server_error".into(),
     };
-    let settled = db.store.settle_retried(&[retried]).await.expect("it settles");
+    let settled = db.store.settle_retried(&[retried], None).await.expect("it settles");
     assert_eq!(settled, [Settled { id, state: RowState::Pending }]);
     assert_eq!(db.mark(id).await, "in_flight - 9999 waits");
     db.ripen(id).await;
@@ -66,9 +66,9 @@ async fn a_composed_row_keeps_its_mark_through_every_state_but_the_last() {
     db.ripen(id).await;
     assert_eq!(db.claim(5).await, [lease(id, 5)]);
     let late = Delivered { lease: lease(id, 4), http_status: 200 };
-    assert!(db.store.settle_delivered(&[late]).await.expect("it answers").is_empty());
+    assert!(db.store.settle_delivered(&[late], None).await.expect("it answers").is_empty());
     let delivered = Delivered { lease: lease(id, 5), http_status: 200 };
-    assert_eq!(ids(&db.store.settle_delivered(&[delivered]).await.expect("it settles")), [id]);
+    assert_eq!(ids(&db.store.settle_delivered(&[delivered], None).await.expect("it settles")), [id]);
     assert_eq!(db.show(id).await, "delivered 3 - free begun 200 -");
 }
 
@@ -132,6 +132,6 @@ async fn a_schema_without_composed_rows_is_served() {
         let rows = db.insert(&["https://buyer.example/hooks"]).await;
         assert_eq!(db.claim(1).await, [lease(rows[0], 1)]);
         let delivered = Delivered { lease: lease(rows[0], 1), http_status: 200 };
-        assert_eq!(ids(&db.store.settle_delivered(&[delivered]).await.expect("it settles")), rows);
+        assert_eq!(ids(&db.store.settle_delivered(&[delivered], None).await.expect("it settles")), rows);
     }
 }

@@ -43,7 +43,7 @@ async fn statements_are_named_or_unnamed_by_one_switch() {
                     error: "x".into(),
                 })
                 .collect();
-            assert_eq!(store.settle_retried(&retried).await.expect("it settles").len(), retried.len());
+            assert_eq!(store.settle_retried(&retried, None).await.expect("it settles").len(), retried.len());
             store.sample_backlog(10, &[]).await.expect("it samples");
             store.probe().await.expect("it answers");
         }
@@ -101,12 +101,12 @@ async fn a_statement_that_takes_too_long_is_given_up_with_its_connection() {
     let lease = batch[0].lease().clone();
     db.run(&format!("begin; select from {TABLE} for update")).await;
     let delivered = [Delivered { lease, http_status: 200 }];
-    let error = store.settle_delivered(&delivered).await.expect_err("the row is locked");
+    let error = store.settle_delivered(&delivered, None).await.expect_err("the row is locked");
     assert_eq!(error.kind, Kind::Timeout { after: Duration::from_millis(300) });
     assert_eq!(store.pool_status().size, 0);
     db.run("rollback").await;
     // The server may have settled it after all, or may not: either way the row is settled once.
-    store.settle_delivered(&delivered).await.expect("it answers");
+    store.settle_delivered(&delivered, None).await.expect("it answers");
     let states = format!("select string_agg(state, ' ') from {TABLE}");
     assert_eq!(db.text(&states, &[]).await, "delivered");
 }
@@ -119,7 +119,7 @@ async fn a_cancelled_caller_leaves_no_half_used_connection() {
     let batch = store.claim_due(&request(1)).await.expect("it claims").rows;
     let delivered = [Delivered { lease: batch[0].lease().clone(), http_status: 200 }];
     db.run(&format!("begin; select from {TABLE} for update")).await;
-    let cancelled = tokio::time::timeout(Duration::from_millis(100), store.settle_delivered(&delivered)).await;
+    let cancelled = tokio::time::timeout(Duration::from_millis(100), store.settle_delivered(&delivered, None)).await;
     assert!(cancelled.is_err(), "the row is locked");
     assert_eq!(store.pool_status().size, 0);
 }

@@ -36,7 +36,9 @@ async fn facts(db: &Database) -> Vec<Fact> {
 fn every_statement_file_is_used_and_says_what_it_is_for() {
     let statements = Statements::render(&table());
     let used: BTreeSet<String> = statements.all().iter().map(|statement| statement.label.to_owned()).collect();
-    let rooms = ["outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "steer", "ledger", "demo"];
+    let rooms = [
+        "outbox", "inbox", "registry", "sealed", "replicas", "parking", "scopes", "steer", "ledger", "demo", "history",
+    ];
     let files: BTreeSet<String> = rooms.into_iter().flat_map(sql_files).collect();
     assert_eq!(used, files);
     for statement in statements.all() {
@@ -89,9 +91,10 @@ async fn an_sdk_made_database_lacks_only_what_is_ours() {
     let made: Vec<&Missing> = missing.iter().filter(|one| one.version.is_some_and(|version| version <= 3)).collect();
     assert_eq!(made, [&Missing { version: Some(3), object: format!("index {TABLE}_open_rows_idx") }]);
     let expire = Fact::IndexMissing(crate::store::preflight::IndexUse::Expire);
+    let (attempts, audit) = (Fact::AttemptsMissing, Fact::AuditMissing);
     assert_eq!(
         facts(&db).await,
-        [Fact::ParkingMissing, Fact::AuditMissing, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
+        [Fact::ParkingMissing, audit, attempts, Fact::StorageUntuned, expire, Fact::DestinationIndexMissing]
     );
 }
 
@@ -169,6 +172,12 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "scope_keys",
         "scope_keys_idx",
         "destination_idx",
+        "ended_idx",
+        "attempts",
+        "attempts_default",
+        "attempts_key_idx",
+        "attempts_acc_idx",
+        "attempts_at_idx",
         "audit",
         "audit_run_idx",
         "traces",
@@ -187,7 +196,9 @@ async fn the_files_run_in_psql_with_its_own_variables() {
         "select string_agg(indexname, ' ' order by indexname) from pg_indexes where indexname like '%my_box%idx'";
     assert_eq!(
         db.text(index, &[]).await,
-        "my_box_audit_run_idx my_box_destination_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
+        "my_box_attempts_acc_idx my_box_attempts_at_idx my_box_attempts_default_account_id_fired_at_idx \
+         my_box_attempts_default_idempotency_key_idx my_box_attempts_default_settled_at_idx my_box_attempts_key_idx \
+         my_box_audit_run_idx my_box_destination_idx my_box_ended_idx my_box_open_rows_idx my_box_retry_until_idx my_box_scope_keys_idx my_box_work_idx"
     );
 }
 
@@ -239,7 +250,7 @@ async fn the_preflight_names_columns_checks_and_indexes_that_do_not_fit() {
     );
     let lease = Lease { id: 1, token: token(1) };
     let quarantined = [Quarantined { lease, http_status: None, error: String::new() }];
-    let error = db.store.settle_quarantined(&quarantined).await.expect_err("the column is gone").to_string();
+    let error = db.store.settle_quarantined(&quarantined, None).await.expect_err("the column is gone").to_string();
     assert!(error.contains("last_error") && error.contains("42703"), "{error}");
 }
 
@@ -262,6 +273,7 @@ async fn the_preflight_names_privileges_that_the_user_lacks() {
         (Severity::Warn, Fact::ComposedUnreadable),
         (Severity::Warn, Fact::ReplicasUnwritable),
         (Severity::Warn, Fact::ParkingUnwritable),
+        (Severity::Warn, Fact::AttemptsUnwritable),
         (Severity::Warn, Fact::RowSecurity),
         (Severity::Refuse, Fact::Unwritable { columns: vec!["updated_at"] }),
     ];

@@ -15,9 +15,9 @@ async fn settle_every_way(store: &Store, leases: &[Lease]) -> [Vec<Settled>; 4] 
         leases.iter().map(|lease| Quarantined { lease: lease.clone(), http_status: None, error: "x".into() }).collect();
     let back: Vec<_> = leases.iter().map(|lease| GivenBack { lease: lease.clone(), delay: Duration::ZERO }).collect();
     [
-        store.settle_delivered(&delivered).await.expect("it answers"),
-        store.settle_retried(&retried).await.expect("it answers"),
-        store.settle_quarantined(&quarantined).await.expect("it answers"),
+        store.settle_delivered(&delivered, None).await.expect("it answers"),
+        store.settle_retried(&retried, None).await.expect("it answers"),
+        store.settle_quarantined(&quarantined, None).await.expect("it answers"),
         store.give_back(&back).await.expect("it answers"),
     ]
 }
@@ -45,9 +45,9 @@ async fn each_verdict_writes_its_columns() {
     ];
     let quarantined = [Quarantined { lease: d.clone(), http_status: Some(410), error: "http_gone".into() }];
     let answers = [
-        db.store.settle_delivered(&delivered).await.expect("it answers"),
-        db.store.settle_retried(&retried).await.expect("it answers"),
-        db.store.settle_quarantined(&quarantined).await.expect("it answers"),
+        db.store.settle_delivered(&delivered, None).await.expect("it answers"),
+        db.store.settle_retried(&retried, None).await.expect("it answers"),
+        db.store.settle_quarantined(&quarantined, None).await.expect("it answers"),
     ];
     assert_eq!(answers[0], [Settled { id: a.id, state: RowState::Delivered }]);
     assert_eq!(ids(&answers[1]), [b.id, c.id]);
@@ -137,7 +137,7 @@ async fn a_retry_after_the_horizon_expires_the_row() {
         http_status: Some(500),
         error: "http_server_error".into(),
     }];
-    let answer = db.store.settle_retried(&retried).await.expect("it answers");
+    let answer = db.store.settle_retried(&retried, None).await.expect("it answers");
     assert_eq!(answer, [Settled { id: rows[0], state: RowState::Expired }]);
     assert_eq!(db.show(rows[0]).await, "expired 1 - free begun 500 http_server_error");
 }
@@ -153,7 +153,7 @@ async fn give_back_restores_the_count_and_the_horizon() {
     let leases = db.claim(2).await;
     let retried =
         [Retried { lease: leases[0].clone(), delay: Duration::ZERO, http_status: Some(503), error: "e".into() }];
-    db.store.settle_retried(&retried).await.expect("it answers");
+    db.store.settle_retried(&retried, None).await.expect("it answers");
     let leases = db.claim(3).await;
     let answer = db.store.give_back(&back(&leases[0])).await.expect("it answers");
     assert_eq!(answer, [Settled { id: rows[0], state: RowState::Pending }]);

@@ -42,7 +42,7 @@ enum Op {
     },
     Claim {
         worker: usize,
-        around: bool,
+        look: Look,
     },
     Attempt {
         worker: usize,
@@ -72,6 +72,14 @@ enum Op {
     Migrate,
 }
 
+/// The statements that claim: all rows in their order, the same around those without room, and by their destination's name.
+#[derive(Clone, Copy, Debug)]
+enum Look {
+    Due,
+    Around,
+    Named,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answered {
     RequestLost,
@@ -81,6 +89,7 @@ enum Answered {
 
 fn any_op() -> impl Strategy<Value = Op> {
     let worker = 0..WORKERS;
+    let look = prop_oneof![Just(Look::Due), Just(Look::Around), Just(Look::Named)];
     let reply = prop_oneof![
         Just(Answered::RequestLost),
         Just(Answered::ReplyLost),
@@ -89,7 +98,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     let units = prop_oneof![6 => 1i64..12, 2 => Just(40), 1 => Just(HORIZON), 1 => Just(HORIZON / 2)];
     prop_oneof![
         4 => (0..KEYS, any::<bool>()).prop_map(|(key, composed)| Op::Enqueue { key, composed }),
-        8 => (worker.clone(), any::<bool>()).prop_map(|(worker, around)| Op::Claim { worker, around }),
+        8 => (worker.clone(), look).prop_map(|(worker, look)| Op::Claim { worker, look }),
         10 => (worker.clone(), 0usize..4, reply).prop_map(|(worker, nth, reply)| Op::Attempt { worker, nth, reply }),
         10 => (worker.clone(), 0usize..4, prop::bool::weighted(0.8))
             .prop_map(|(worker, nth, answered)| Op::Settle { worker, nth, answered }),
@@ -197,7 +206,7 @@ impl Simulation {
     async fn act(&mut self, op: Op) {
         match op {
             Op::Enqueue { key, composed } => self.enqueue(key, composed).await,
-            Op::Claim { worker, around } => self.claim(worker, around).await,
+            Op::Claim { worker, look } => self.claim(worker, look).await,
             Op::Attempt { worker, nth, reply } => self.attempt(worker, nth, reply),
             Op::Settle { worker, nth, answered } => self.settle(worker, nth, answered).await,
             Op::Crash { worker } => {
@@ -217,7 +226,9 @@ impl Simulation {
             }
             Op::Migrate => {
                 let patience = Duration::from_secs(60);
-                self.database.store.migrate(patience, |_| {}).await.expect("the migrations apply")
+                self.database.store.migrate(patience, |_| {}).await.expect("the migrations apply");
+                // Which finds that attempts can be written down from now on.
+                self.database.store.preflight().await.expect("it answers");
             }
         }
     }
@@ -246,18 +257,20 @@ impl Simulation {
         self.twins.push(Twin { id: row.get(0), key, body, sealed_under, life, purged: false });
     }
 
-    async fn claim(&mut self, worker: usize, around: bool) {
+    async fn claim(&mut self, worker: usize, look: Look) {
         self.tokens += 1;
         let token = self.tokens;
         let lease_token = LeaseToken::new(u128::from(token).to_be_bytes());
         let request = ClaimRequest { token: lease_token, lease: span(LEASE), ..request(0) };
         let store = &self.workers[worker].store;
-        let claimed = match around {
-            true => {
-                let from_head = Around { after: Position::HEAD, most: 100, named: Vec::new() };
-                store.claim_around(&request, &from_head).await.expect("it claims").0
+        let head = Around { after: Position::HEAD, most: 100, named: Vec::new() };
+        let claimed = match look {
+            Look::Due => store.claim_due(&request).await.expect("it claims").rows,
+            Look::Around => store.claim_around(&request, &head).await.expect("it claims").0,
+            Look::Named => {
+                let named = Around { most: 0, named: vec![("a.example".into(), Position::HEAD)], ..head };
+                store.claim_around(&request, &named).await.expect("it claims").0
             }
-            false => store.claim_due(&request).await.expect("it claims").rows,
         };
         let (now, lease_until, first_horizon) = (self.clock, self.clock + LEASE, self.clock + HORIZON);
         let event = Event::Claim { token, now, lease_until, first_horizon };
@@ -439,7 +452,7 @@ impl Simulation {
             // Longer than any lease and any wait.
             self.pass(40).await;
             self.expire().await;
-            self.claim(0, false).await;
+            self.claim(0, Look::Due).await;
             for _ in 0..self.workers[0].held.len() {
                 self.attempt(0, 0, Answered::With(200));
                 self.settle(0, 0, true).await;
@@ -457,17 +470,21 @@ impl Simulation {
 async fn write(store: &Store, lease: Lease, verdict: &Verdict, delay: Duration) -> (Settle, Vec<Settled>) {
     let error = verdict.last_error().unwrap_or_default();
     let http_status = verdict.status();
+    // With a record of the attempt and without, whichever it is.
+    let recorded = [NewAttempt::default()];
+    let attempts = (lease.id % 2 == 0 && store.takes_attempts()).then_some(&recorded[..]);
     let (how, settled) = match verdict {
         Verdict::Delivered { .. } => {
             let rows = [Delivered { lease, http_status: http_status.unwrap_or_default() }];
-            (Settle::Delivered, store.settle_delivered(&rows).await)
+            (Settle::Delivered, store.settle_delivered(&rows, attempts).await)
         }
         Verdict::Retry { .. } => {
-            (Settle::Retried, store.settle_retried(&[Retried { lease, delay, http_status, error }]).await)
+            (Settle::Retried, store.settle_retried(&[Retried { lease, delay, http_status, error }], attempts).await)
         }
-        Verdict::Quarantine { .. } => {
-            (Settle::Quarantined, store.settle_quarantined(&[Quarantined { lease, http_status, error }]).await)
-        }
+        Verdict::Quarantine { .. } => (
+            Settle::Quarantined,
+            store.settle_quarantined(&[Quarantined { lease, http_status, error }], attempts).await,
+        ),
         Verdict::GiveBack { .. } => (Settle::GivenBack, store.give_back(&[GivenBack { lease, delay }]).await),
     };
     (how, settled.expect("it answers"))
@@ -494,7 +511,7 @@ const PLAIN: Op = Op::Enqueue { key: 0, composed: false };
 const COMPOSED: Op = Op::Enqueue { key: 1, composed: true };
 
 fn claim(worker: usize) -> Op {
-    Op::Claim { worker, around: worker == 1 }
+    Op::Claim { worker, look: [Look::Due, Look::Around, Look::Named][worker] }
 }
 
 fn attempt(worker: usize, reply: Answered) -> Op {
@@ -551,4 +568,11 @@ fn a_row_whose_key_is_missing_waits_for_it_and_is_quarantined_after_the_grace() 
     let tries = [claim(0), attempt(0, TAKEN), settle(0), Op::Pass { units: 30 }];
     live(&[&[COMPOSED, without][..], &tries, &[Op::Reload { worker: 0, key: 1, held: true }], &tries].concat());
     live(&[&[COMPOSED, without][..], &tries, &tries, &tries, &[Op::Pass { units: HORIZON }, Op::Purge]].concat());
+}
+
+#[test]
+fn nobody_claims_what_is_held_or_past_its_horizon() {
+    let failed =
+        [PLAIN, COMPOSED, claim(0), claim(1), claim(2), attempt(0, FAILED), settle(0), attempt(0, FAILED), settle(0)];
+    live(&[&failed[..], &[Op::Pass { units: HORIZON }, claim(0), claim(1), claim(2)]].concat());
 }

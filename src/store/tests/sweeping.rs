@@ -18,7 +18,7 @@ async fn f5_expire_never_touches_a_live_lease() {
     assert_eq!(db.show(rows[1]).await, "expired 1 - free begun - -");
     // The holder of the live lease can still record its 2xx.
     let delivered = [Delivered { lease: leases[0].clone(), http_status: 200 }];
-    assert_eq!(ids(&db.store.settle_delivered(&delivered).await.expect("it answers")), rows[..1]);
+    assert_eq!(ids(&db.store.settle_delivered(&delivered, None).await.expect("it answers")), rows[..1]);
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub enum Contender {
     },
     /// `outboxd run` with no setting of its own for speed.
     Defaults,
+    /// The same, without a history of its attempts.
+    Unrecorded,
     Bare {
         connections: usize,
         batch: usize,
@@ -52,6 +54,7 @@ impl fmt::Display for Contender {
             Contender::Outboxd { processes: 1, slots } => write!(f, "outboxd, {slots} slots, all for one destination"),
             Contender::Outboxd { processes, slots } => write!(f, "outboxd, {processes} processes of {slots} slots"),
             Contender::Defaults => f.write_str("outboxd, default settings"),
+            Contender::Unrecorded => f.write_str("outboxd, default settings, no history"),
             Contender::Bare { connections, batch } => {
                 write!(f, "bare loop, {connections} connections, batches of {batch}")
             }
@@ -109,7 +112,7 @@ impl Contender {
     pub fn at_once(&self) -> usize {
         match *self {
             Contender::Outboxd { processes, slots } => processes * slots,
-            Contender::Defaults => 256,
+            Contender::Defaults | Contender::Unrecorded => 256,
             Contender::Bare { connections, .. } => connections,
             Contender::Sdk { processes, tasks, .. } => processes * tasks,
             // It fetches ahead.
@@ -133,7 +136,9 @@ impl Contender {
     /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.
     pub fn fastest(&self) -> f64 {
         match self {
-            Contender::Outboxd { .. } | Contender::Defaults | Contender::Bare { .. } => 20_000.0,
+            Contender::Outboxd { .. } | Contender::Defaults | Contender::Unrecorded | Contender::Bare { .. } => {
+                20_000.0
+            }
             Contender::Graphile { .. } => 12_000.0,
             Contender::Sdk { .. } => 600.0,
         }
@@ -146,6 +151,7 @@ impl Contender {
                 (0..processes).map(|nth| daemon(&bed.outbox, &bed.keys, nth, &delivery)).collect()
             }
             Contender::Defaults => vec![daemon(&bed.outbox, &bed.keys, 0, "")],
+            Contender::Unrecorded => vec![daemon(&bed.outbox, &bed.keys, 0, "[history]\nenabled = false\n")],
             Contender::Bare { connections, batch } => {
                 let keys = &bed.keys;
                 let mut command = Process::ourselves("bare");
