@@ -1,7 +1,7 @@
 # The set-up commands, on a fresh Debian 12 with git, make and a Rust toolchain: each installs what it lacks
 # (as root; otherwise it names the command) and runs.
 
-.PHONY: demo test lint fuzz bench soak mutants steer survive deb model dashboard image
+.PHONY: demo test test-slots lint fuzz bench soak mutants steer survive deb model dashboard image
 
 demo:
 	@sh tests/needs.sh demo
@@ -11,6 +11,11 @@ demo:
 test: lint
 	@sh tests/needs.sh test
 	cargo test --locked
+
+# The tests that run the binary, with one slot and with as many as anybody needs: nothing may rely on how many there are.
+test-slots:
+	@sh tests/needs.sh test
+	for slots in 1 512; do TEST_SLOTS=$$slots cargo test --locked --test it || exit 1; done
 
 lint:
 	@sh tests/needs.sh demo

@@ -1,13 +1,14 @@
 -- Purpose: leases due rows to one claimer: pending rows whose time has come, and rows whose holder let its
 -- lease lapse. Counts the attempt before it is made, and starts the horizon with the first one.
 -- Parameters: $1 most rows, $2 most bytes of ciphertext (one row is always granted), $3 lease token,
--- $4 lease in seconds, $5 and $6 destinations and how many rows each may take, $7 how many any other may take.
+-- $4 lease in seconds, $5 and $6 destinations and how many rows each may take, $7 how many any other may take; $8 and $9
+-- accounts and how many rows each may take, $10 how many any other may: null where accounts have no share.
 -- Guard: SKIP LOCKED, so that no row is granted twice and no claimer waits for another. What is due is asked by
 -- the statement's start, which is stable and can use the index; the lease is granted by the clock, after the
 -- locks, since now() may lie long before in a transaction. available_at moves to the lease's end, which keeps
 -- leased rows out of every later claim's scan; a claimer that looks at the lease only sees no difference.
 -- The rows are locked from the first step on, so the last one asks for their ids alone.
--- Rows past their destination's room are locked for the statement's duration and otherwise left alone.
+-- Rows past their destination's room, or their account's, are locked for the statement's duration and otherwise left alone.
 -- A composed row's lease_expires_at is the mark by which other claimers leave it alone, and stays as it is: the end of
 -- its lease is in available_at alone.
 
@@ -16,13 +17,19 @@ with full_destinations as (
       from unnest($5::text[], $6::integer[]) as given(destination, room)
      where room <= 0
 ),
+full_accounts as (
+    select account
+      from unnest($8::text[], $9::integer[]) as given(account, room)
+     where room <= 0
+),
 locked as (
     select o.id,
            o.available_at,
            case when octet_length(o.encrypted_body) <= 16777216 then octet_length(o.encrypted_body) else 0 end as bytes,
            left(rtrim(replace(lower(split_part(split_part(split_part(
                coalesce(o.url, '') collate "C", '/', 3), '?', 1), '#', 1)) || '/', ':443/', ''), '/'), 260)
-               as destination
+               as destination,
+           left(coalesce(o.account_id, ''), 200) as account
       from :"outbox" as o
      where o.state in ('pending', 'in_flight')
        and o.available_at <= statement_timestamp()
@@ -32,6 +39,7 @@ locked as (
        and left(rtrim(replace(lower(split_part(split_part(split_part(
                coalesce(o.url, '') collate "C", '/', 3), '?', 1), '#', 1)) || '/', ':443/', ''), '/'), 260)
            not in (select destination from full_destinations)
+       and left(coalesce(o.account_id, ''), 200) not in (select account from full_accounts)
      order by o.available_at, o.id
      limit $1::bigint
        for update of o skip locked
@@ -39,10 +47,15 @@ locked as (
 ranked as (
     select l.*,
            row_number() over (partition by l.destination order by l.available_at, l.id)
-               <= coalesce(given.room, $7::integer) as fits
+               <= coalesce(given.room, $7::integer)
+           and ($10::integer is null
+                or row_number() over (partition by l.account order by l.available_at, l.id)
+                   <= coalesce(shares.room, $10::integer)) as fits
       from locked as l
       left join unnest($5::text[], $6::integer[]) as given(destination, room)
         on given.destination = l.destination
+      left join unnest($8::text[], $9::integer[]) as shares(account, room)
+        on shares.account = l.account
 ),
 measured as (
     select r.*,

@@ -44,7 +44,10 @@ select c.relkind::text as kind,
        -- By its name: how a server spells an index's expression depends on its version.
        exists (select from pg_index as i
                  join pg_class as named on named.oid = i.indexrelid
-                where i.indrelid = c.oid and i.indisvalid and named.relname = $1 || '_destination_idx') as by_destination
+                where i.indrelid = c.oid and i.indisvalid and named.relname = $1 || '_destination_idx') as by_destination,
+       exists (select from pg_index as i
+                 join pg_class as named on named.oid = i.indexrelid
+                where i.indrelid = c.oid and i.indisvalid and named.relname = $1 || '_account_idx') as by_account
   from pg_class as c
   join pg_namespace as n on n.oid = c.relnamespace
  where c.oid = to_regclass(quote_ident($1::text));

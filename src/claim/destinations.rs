@@ -7,9 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::accounts::of_pair;
 use super::breaker::{Breaker, Probe, State};
 use super::cap::Cap;
 use super::outcome::{Outcome, Reason};
+use crate::store::AccountRooms;
 
 #[cfg(test)]
 mod tests;
@@ -76,11 +78,26 @@ pub(super) struct Rooms {
     pub(super) rooms: HashMap<Arc<str>, u32>,
     pub(super) default_room: u32,
     pub(super) parked: usize,
+    /// Where accounts have a share: rows then have names of destination and account.
+    pub(super) accounts: Option<AccountRooms>,
 }
 
 impl Rooms {
+    /// For rows of that name.
     pub(super) fn of(&self, name: &str) -> u32 {
-        self.rooms.get(name).copied().unwrap_or(self.default_room)
+        let (destination, account) = of_pair(name);
+        let share = self.accounts.as_ref().map_or(u32::MAX, |accounts| accounts.of(account));
+        self.of_destination(destination).min(share)
+    }
+
+    pub(super) fn of_destination(&self, destination: &str) -> u32 {
+        self.rooms.get(destination).copied().unwrap_or(self.default_room)
+    }
+
+    /// Whether somebody has none.
+    pub(super) fn any_full(&self) -> bool {
+        let accounts = self.accounts.iter().flat_map(|accounts| accounts.rooms.values());
+        self.rooms.values().chain(accounts).any(|room| *room == 0)
     }
 }
 
@@ -289,7 +306,7 @@ impl Destinations {
         if start != most && !self.known.contains_key("") {
             rooms.insert("".into(), most);
         }
-        Rooms { rooms, default_room: start, parked: self.parked(now) }
+        Rooms { rooms, default_room: start, parked: self.parked(now), accounts: None }
     }
 
     pub(super) fn parked(&self, now: Instant) -> usize {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::accounts::of_pair;
 use super::destinations::Rooms;
 use super::looks::Look;
 
@@ -40,6 +41,14 @@ impl Given {
     /// With what those that a look names may take of their room in it.
     pub(super) fn with_named(mut self, rooms: &Rooms, look: &Look) -> Given {
         let Look::Around { around, each } = look else { return self };
+        if rooms.accounts.is_some() {
+            // How many each of these pairs may take is told beside, and what its destination may has to be told in any case.
+            let told: HashSet<Arc<str>> = self.rooms.iter().map(|(name, _)| name.clone()).collect();
+            let named: HashSet<&str> = around.named.iter().map(|(pair, _)| of_pair(pair).0).collect();
+            let untold = named.into_iter().filter(|name| self.was_cut && !told.contains(*name));
+            self.rooms.extend(untold.map(|name| (Arc::from(name), rooms.of_destination(name))));
+            return self;
+        }
         let named: HashSet<&str> = around.named.iter().map(|(name, _)| &**name).collect();
         self.rooms.retain(|(name, _)| !named.contains(&**name));
         let named = around.named.iter().map(|(name, _)| (name.clone(), rooms.of(name).min(*each)));
@@ -58,7 +67,7 @@ mod tests {
         let of = |(nth, &(count, room)): (usize, &(usize, u32))| {
             (0..count).map(move |one| (Arc::from(format!("{nth}-{one}")), room))
         };
-        Rooms { rooms: counts.iter().enumerate().flat_map(of).collect(), default_room: 8, parked: 0 }
+        Rooms { rooms: counts.iter().enumerate().flat_map(of).collect(), default_room: 8, parked: 0, accounts: None }
     }
 
     #[test]

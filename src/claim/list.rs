@@ -19,7 +19,7 @@ pub(super) fn list_beside(slots: &Arc<Slots>, store: &Arc<Store>) {
     let Some(from) = slots.looks().begin_list(began.into_std()) else { return };
     let (slots, store) = (slots.clone(), store.clone());
     tokio::spawn(async move {
-        let listing = match list(&store, &from).await {
+        let listing = match list(&store, &from, slots.limits().account_rows.is_some()).await {
             Ok(listing) => Some(listing),
             Err(error) => {
                 tracing::debug!(%error, "destinations could not be listed; the next list is made later");
@@ -33,11 +33,11 @@ pub(super) fn list_beside(slots: &Arc<Slots>, store: &Arc<Store>) {
     });
 }
 
-async fn list(store: &Store, from: &str) -> Result<Listing, StoreError> {
+async fn list(store: &Store, from: &str, by_account: bool) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     while !listing.ended && listing.destinations.len() < AT_MOST {
         let from = listing.destinations.last().map_or(from, |last| last.destination.as_str());
-        let more = store.list_due(from, AT_ONCE).await?;
+        let more = store.list_due(from, AT_ONCE, by_account).await?;
         listing.ended = (more.len() as u32) < AT_ONCE;
         // Each statement but the first begins with the last one's last.
         let again = usize::from(!listing.destinations.is_empty());

@@ -11,14 +11,16 @@
 //! - a **list** of all destinations that have rows due is made now and then, beside the claims. It finds whatever a pass could
 //!   not see: rows that became visible long after the moment they are due from, or were locked as the pass came by.
 //!
-//! What is left is put down by destination, so that a pass never waits: everything due is in front of the pass, is put down
+//! Where accounts have a share of the slots too, all of this is by an account's rows for a destination: the rows of one name
+//! then all have room, or none has, and no row of a name has to be passed over in order to get at another.
+//!
+//! What is left is put down by name, so that a pass never waits: everything due is in front of the pass, is put down
 //! as left behind, or is found by the next list.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::behind::Behind;
 use super::destinations::Rooms;
 use crate::store::{Around, DatabaseTime, Listed, Position, Seen};
 
@@ -39,12 +41,10 @@ const STRIDE: u32 = 100;
 const LONGEST_STRIDE: u32 = 800;
 /// Looks of one pass that came to nothing before a list is asked to help: it skips a destination's rows in one step.
 const BARREN: u32 = 2;
-/// Destinations remembered as left behind, at 100 bytes each. Others are found again by a list when these are fewer.
-const MOST_BEHIND: usize = 10_000;
 
 pub(super) struct Looks {
-    /// Behind which of its rows each destination may have rows due that no pass will come by again.
-    behind: BTreeMap<Arc<str>, Position>,
+    /// Who may have rows due that no pass will come by again.
+    behind: Behind,
     /// Looked at by name last; the next round begins after it.
     last_named: Arc<str>,
     pass: Option<Pass>,
@@ -122,7 +122,7 @@ pub(super) enum Outlook {
 impl Looks {
     pub(super) fn new() -> Looks {
         Looks {
-            behind: BTreeMap::new(),
+            behind: Behind::default(),
             last_named: Arc::default(),
             pass: None,
             covered: None,
@@ -146,17 +146,17 @@ impl Looks {
         self.behind.len()
     }
 
-    /// Whether room for this destination is a reason to look.
-    pub(super) fn waits_for(&self, destination: &str) -> bool {
-        self.blind || self.behind.contains_key(destination)
+    /// Whether room for this destination, or for this account, is a reason to look.
+    pub(super) fn waits_for(&self, destination: &str, account: &str) -> bool {
+        self.blind || self.behind.concerns(destination, account)
     }
 
-    /// What a claim of up to so many rows looks at. `by_destination`: whether rows can be looked at by name at all.
-    pub(super) fn next(&mut self, rooms: &Rooms, rows: u32, by_destination: bool) -> Look {
+    /// What a claim of up to so many rows looks at. `by_name`: whether rows can be looked at so at all.
+    pub(super) fn next(&mut self, rooms: &Rooms, rows: u32, by_name: bool) -> Look {
         self.put_down_what_came();
-        let any_full = rooms.rooms.values().any(|room| *room == 0);
-        self.blind = !by_destination && any_full;
-        if !by_destination || (self.behind.is_empty() && !any_full && !self.dear) {
+        let any_full = rooms.any_full();
+        self.blind = !by_name && any_full;
+        if !by_name || (self.behind.is_empty() && !any_full && !self.dear) {
             self.behind.clear();
             (self.pass, self.covered, self.barren) = (None, None, 0);
             return Look::Head;
@@ -173,9 +173,7 @@ impl Looks {
     /// Those left behind that have room, in turn.
     fn choose(&mut self, has_room: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Position)> {
         let last = self.last_named.clone();
-        let after = self.behind.range::<Arc<str>, _>((Bound::Excluded(&last), Bound::Unbounded));
-        let upto = self.behind.range::<Arc<str>, _>((Bound::Unbounded, Bound::Included(&last)));
-        let roomy = after.chain(upto).filter(|(name, _)| has_room(name));
+        let roomy = self.behind.after(&last).filter(|(name, _)| has_room(name));
         let named: Vec<(Arc<str>, Position)> = roomy.take(NAMED).map(|(name, at)| (name.clone(), *at)).collect();
         self.last_named = named.last().map(|(name, _)| name.clone()).unwrap_or_default();
         named
@@ -208,7 +206,7 @@ impl Looks {
             self.dear = seen.looking > DEAR;
         }
         self.pass_on(asked, seen, taken < wanted);
-        let named_left = self.sparing && asked.named.iter().any(|(name, _)| self.behind.contains_key(name));
+        let named_left = self.sparing && asked.named.iter().any(|(name, _)| self.behind.contains(name));
         // By name it may be taken at once.
         let left_with_room = seen.left.iter().any(|(name, _)| has_more(name));
         self.outlook = match taken {
@@ -242,15 +240,7 @@ impl Looks {
 
     /// Whether it is remembered.
     fn leave_behind(&mut self, name: &str, at: Position) -> bool {
-        let before = at.just_before();
-        if let Some(known) = self.behind.get_mut(name) {
-            *known = before.min(*known);
-        } else if self.behind.len() < MOST_BEHIND {
-            self.behind.insert(name.into(), before);
-        } else {
-            return false;
-        }
-        true
+        self.behind.put(name, at.just_before())
     }
 
     /// From which destination on a list is to be made now, if one is.

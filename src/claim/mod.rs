@@ -1,6 +1,8 @@
 //! Claims due rows into free slots, batch by batch, leaving out destinations that have their share. Opens nothing,
 //! posts nothing.
 
+mod accounts;
+mod behind;
 mod breaker;
 mod cap;
 mod composed;
@@ -131,7 +133,10 @@ impl Slots {
         let mut rooms = self.offer(asked_at);
         metrics::destinations_parked(rooms.parked);
         rooms.rooms.extend(except.iter().map(|name| (name.clone(), 0)));
-        let by_name = store.finds_by_destination();
+        let by_name = match rooms.accounts {
+            None => store.finds_by_destination(),
+            Some(_) => store.finds_by_account(),
+        };
         let look = self.looks().next(&rooms, permits.len() as u32, by_name);
         list_beside(self, store);
         let given = Given::of(&rooms, by_name).with_named(&rooms, &look);
@@ -142,6 +147,7 @@ impl Slots {
             lease: self.limits().lease,
             default_room: given.others,
             rooms: self.with_in_flight(&given),
+            accounts: rooms.accounts.clone(),
         };
         let batch = match &look {
             Look::Head => {
@@ -149,8 +155,8 @@ impl Slots {
                 self.looks().saw_head(found.looking, asked_at.elapsed(), found.rows.len() as u32);
                 found.rows
             }
-            Look::Around { around, .. } => {
-                let (rows, seen) = store.claim_around(&request, around).await?;
+            Look::Around { around, each } => {
+                let (rows, seen) = store.claim_around(&request, around, *each).await?;
                 let taken = (request.max_rows, rows.len() as u32);
                 self.looks().saw_around(around, &seen, taken, |name| given.understates(rooms.of(name)));
                 rows
@@ -161,7 +167,12 @@ impl Slots {
         let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
         let mut contexts = read_contexts(store, &batch).await;
-        Ok(batch.into_iter().filter_map(|row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?))).collect())
+        let claims = batch.into_iter().filter_map(|row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?)));
+        let claims = claims.collect();
+        if self.limits().account_rows.is_some() {
+            metrics::accounts_full(self.full_accounts());
+        }
+        Ok(claims)
     }
 
     /// What each destination may take, and what it holds already.
@@ -200,7 +211,10 @@ impl Slots {
             horizon: asked_at + facts.as_ref().map_or(Duration::ZERO, |facts| facts.until_retry_until),
         };
         let context = row.as_ref().ok().and_then(|row| contexts.remove(&row.task_id));
-        let slot = Slot::new(destination, bytes, permit);
+        // Where nobody asks whose rows hold slots, their accounts are not kept.
+        let shares = self.limits().account_rows.is_some();
+        let account = row.as_ref().ok().filter(|_| shares).map_or("", |row| accounts::cut(&row.account_id)).into();
+        let slot = Slot::new(destination, account, bytes, permit);
         Claim { lease: Lease { held, hold }, times, row, context, slot }
     }
 }

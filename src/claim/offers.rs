@@ -44,7 +44,7 @@ impl Offers {
             .filter_map(|(_, offer)| offer.as_ref())
             .filter(|offer| now.saturating_duration_since(offer.at) < KEPT_FOR)
             .collect();
-        let Rooms { mut rooms, default_room: all_of_it, parked } = there;
+        let Rooms { mut rooms, default_room: all_of_it, parked, accounts } = there;
         // What is not in the list for us was in theirs, when it had less than all.
         for name in others.iter().flat_map(|offer| offer.rooms.keys()) {
             rooms.entry(name.clone()).or_insert(all_of_it);
@@ -57,7 +57,7 @@ impl Offers {
         let default_room = self.part(own, all_of_it).0.max(1);
         let offer = Offer { rooms: rooms.clone(), default_room, at: now };
         self.under_way[own] = Some(offer);
-        Rooms { rooms, default_room, parked }
+        Rooms { rooms, default_room, parked, accounts }
     }
 
     /// Its claim has ended, and what it took is counted.
@@ -79,7 +79,12 @@ mod tests {
     use super::*;
 
     fn rooms(list: &[(&str, u32)], default_room: u32) -> Rooms {
-        Rooms { rooms: list.iter().map(|(name, room)| (Arc::from(*name), *room)).collect(), default_room, parked: 0 }
+        Rooms {
+            rooms: list.iter().map(|(name, room)| (Arc::from(*name), *room)).collect(),
+            default_room,
+            parked: 0,
+            accounts: None,
+        }
     }
 
     #[test]

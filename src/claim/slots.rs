@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use super::accounts::Accounts;
 use super::destinations::{Destinations, Entry, Rooms, Rules, Turn};
 use super::looks::{Looks, Outlook};
 use super::offers::Offers;
@@ -50,6 +51,8 @@ struct House {
 /// What one outbox knows of its rows, and where it waits.
 struct Door {
     looks: Mutex<Looks>,
+    /// Where accounts have a share.
+    accounts: Option<Mutex<Accounts>>,
     /// Rows that ended since the last claim although others of their destination wait, or as good as that.
     room_made: AtomicUsize,
     more_room: Notify,
@@ -67,6 +70,8 @@ pub(crate) struct Limits {
     pub(crate) per_destination: usize,
     /// Failures in a row that park a destination; 0: none do.
     pub(crate) park_after: u32,
+    /// Rows of one account at once, where accounts have a share.
+    pub(crate) account_rows: Option<usize>,
     /// The longest that one attempt may take.
     pub(crate) attempt: Duration,
     pub(crate) claim_batch: usize,
@@ -102,6 +107,7 @@ impl Room {
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     destination: Arc<str>,
+    account: Arc<str>,
     entry: Entry,
     permit: Permit,
 }
@@ -122,9 +128,14 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let slots = &self.permit.slots;
         slots.destinations().left(&self.destination, self.entry, Instant::now());
-        for door in &slots.house.doors {
+        if let Some(accounts) = &slots.door().accounts {
+            lock(accounts).left(&self.account);
+        }
+        for (number, door) in slots.house.doors.iter().enumerate() {
             door.freed.notify_one();
-            if lock(&door.looks).waits_for(&self.destination) {
+            // Another outbox's account of that name is another.
+            let account = if number == slots.own { &*self.account } else { "" };
+            if lock(&door.looks).waits_for(&self.destination, account) {
                 door.make_room(1);
             }
         }
@@ -132,11 +143,14 @@ impl Drop for Slot {
 }
 
 impl Slot {
-    pub(super) fn new(destination: Arc<str>, bytes: usize, mut permit: Permit) -> Slot {
+    pub(super) fn new(destination: Arc<str>, account: Arc<str>, bytes: usize, mut permit: Permit) -> Slot {
         permit.slots.house.shares().take(permit.slots.own, 0, bytes);
         permit.bytes = bytes;
         let entry = permit.slots.destinations().entered(&destination, Instant::now());
-        Slot { destination, entry, permit }
+        if let Some(accounts) = &permit.slots.door().accounts {
+            lock(accounts).entered(&account);
+        }
+        Slot { destination, account, entry, permit }
     }
 
     /// Host and port; empty where they are known to the row's registration alone.
@@ -189,9 +203,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Door {
-    fn new() -> Door {
+    fn new(limits: &Limits) -> Door {
         Door {
             looks: Mutex::new(Looks::new()),
+            accounts: limits.account_rows.map(|rows| Mutex::new(Accounts::new(rows))),
             room_made: AtomicUsize::new(0),
             more_room: Notify::new(),
             room: Notify::new(),
@@ -238,7 +253,7 @@ impl Slots {
             shares: Mutex::new(Shares::new(limits.slots, limits.max_in_flight_bytes, weights)),
             destinations: Mutex::new(Destinations::new(rules, weights.len())),
             offers: Mutex::new(Offers::new(weights)),
-            doors: weights.iter().map(|_| Door::new()).collect(),
+            doors: weights.iter().map(|_| Door::new(&limits)).collect(),
             emptied: Notify::new(),
         });
         let view = |own| Slots { house: house.clone(), own, failing: AtomicBool::new(false) };
@@ -263,7 +278,8 @@ impl Slots {
         let mut offers = lock(&self.house.offers);
         // Under the lock: what a claim that has ended took is counted before its offer is taken back.
         let there = self.destinations().rooms(now);
-        offers.offer(self.own, there, now)
+        let accounts = self.door().accounts.as_ref().map(|accounts| lock(accounts).rooms());
+        Rooms { accounts, ..offers.offer(self.own, there, now) }
     }
 
     fn door(&self) -> &Door {
@@ -278,6 +294,11 @@ impl Slots {
     /// Names of those that are parked, or of some where there are very many.
     pub(crate) fn parked_destinations(&self) -> Vec<String> {
         self.destinations().parked_names(Instant::now(), NAMES)
+    }
+
+    /// Accounts that hold all that they may, over all outboxes.
+    pub(super) fn full_accounts(&self) -> usize {
+        self.house.doors.iter().filter_map(|door| Some(lock(door.accounts.as_ref()?).full())).sum()
     }
 
     pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {
@@ -430,6 +451,7 @@ mod tests {
         per_destination_start: 1,
         per_destination: 1,
         park_after: 5,
+        account_rows: None,
         attempt: Duration::from_secs(10),
         claim_batch: 1,
         max_in_flight_bytes: 1,
@@ -440,7 +462,7 @@ mod tests {
     async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
         let slots = Slots::of_outboxes(LIMITS, &[1]).remove(0);
         let Room { mut permits, bytes } = slots.room().await.unwrap();
-        let slot = Slot::new("a".into(), 1, permits.pop().unwrap());
+        let slot = Slot::new("a".into(), "".into(), 1, permits.pop().unwrap());
         drop(bytes);
         assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".into(), 0)].into());
         assert_eq!((slots.in_flight(), slots.house.shares().bytes_for(0)), (1, 0));

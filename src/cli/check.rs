@@ -13,6 +13,7 @@ use super::seal::print;
 use super::{Failure, block_on};
 use crate::clock::{Agreement, Skew};
 use crate::config::{Config, Sources};
+use crate::daemon::NO_ACCOUNT_INDEX;
 use crate::deliver::{client_identity, dated, egress, keyring, reading, resolver, sealing_token};
 use crate::envelope::EnvelopeKey;
 use crate::rekey::lagging;
@@ -208,6 +209,11 @@ async fn database(config: &Config, outbox: &Chosen, findings: &mut Findings) {
             let table = &outbox.table;
             judge("schema", schema, format!("{table} has what is needed"), findings);
             judge("permission", permissions, format!("claim, settle and purge {table}"), findings);
+            if config.settings.delivery.account_rows().is_some() && !store.finds_by_account() {
+                let statement = store.account_index();
+                findings
+                    .warn("schema", format!("delivery.account_share is set and {NO_ACCOUNT_INDEX}: run {statement}"));
+            }
         }
         Err(error) => findings.fail("schema", error.into()),
     }

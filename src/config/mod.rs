@@ -88,6 +88,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     range("delivery.slots", delivery.slots, 1, 10_000)?;
     range("delivery.per_destination", delivery.per_destination, 1, 10_000)?;
     range("delivery.per_destination_start", delivery.per_destination_start, 1, 10_000)?;
+    account_share(delivery.account_share)?;
     range("delivery.park_after", delivery.park_after as usize, 0, 1_000)?;
     range("delivery.claim_batch", delivery.claim_batch, 1, 1_000)?;
     range("delivery.max_in_flight_bytes", delivery.max_in_flight_bytes, 16 << 20, 64 << 30)?;
@@ -114,6 +115,14 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     sealing(&settings.sealing)?;
     client_files(&settings.egress)?;
     signing(&settings.signing)
+}
+
+/// A smaller part could be less than a slot, and let claims name more accounts than is cheap.
+fn account_share(share: f64) -> Result<(), ConfigError> {
+    match share {
+        0.0 | 0.01..=1.0 => Ok(()),
+        _ => refuse("delivery.account_share", format!("is {share}"), "0 for none, or 0.01 to 1"),
+    }
 }
 
 /// The longest path that fits into a socket's address (108 bytes on Linux), with room for the name it is made under.

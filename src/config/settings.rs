@@ -113,6 +113,7 @@ pub(crate) struct Delivery {
     pub(crate) slots: usize,
     pub(crate) per_destination: usize,
     pub(crate) per_destination_start: usize,
+    pub(crate) account_share: f64,
     pub(crate) park_after: u32,
     pub(crate) claim_batch: usize,
     pub(crate) max_in_flight_bytes: usize,
@@ -122,6 +123,13 @@ pub(crate) struct Delivery {
     pub(crate) poll_interval: Duration,
     #[serde(deserialize_with = "duration")]
     pub(crate) drain_timeout: Duration,
+}
+
+impl Delivery {
+    /// How many slots the rows of one account may hold, where there is a limit; at least one.
+    pub(crate) fn account_rows(&self) -> Option<usize> {
+        (self.account_share > 0.0).then(|| ((self.slots as f64 * self.account_share) as usize).max(1))
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -127,6 +127,14 @@ fn each_bad_setting_is_refused_by_a_sentence_that_names_it() {
         ("[delivery\n", &[], &[], &["TOML", "line 1, column 10", "invalid table header"]),
         ("[delivery]\nslots = \"many\"\n", &[], &[], &["delivery.slots", "many"]),
         ("[delivery]\nslots = 0\n", &[], &[], &["delivery.slots", "is 0", "1 to 10000"]),
+        (
+            "[delivery]\naccount_share = 1.5\n",
+            &[],
+            &[],
+            &["delivery.account_share", "is 1.5", "0 for none, or 0.01 to 1"],
+        ),
+        ("[delivery]\naccount_share = nan\n", &[], &[], &["delivery.account_share", "0.01 to 1"]),
+        ("", &[("OUTBOXD_DELIVERY__ACCOUNT_SHARE", "0.001")], &[], &["delivery.account_share", "is 0.001"]),
         ("[delivery]\nlease = \"14s\"\n", &[], &[], &["delivery.lease", "14s", "at least 15s"]),
         ("[delivery]\nlease = \"soon\"\n", &[], &[], &["delivery.lease", "soon", "\"10s\""]),
         ("[egress]\nattempt_timeout = \"56s\"\n", &[], &[], &["delivery.lease", "at least 1m 1s"]),
@@ -322,5 +330,16 @@ fn every_section_and_key_of_the_defaults_is_explained() {
                 assert!(explained, "{key} has no explanation above it");
             }
         }
+    }
+}
+
+#[test]
+fn an_accounts_share_is_a_part_of_the_slots_and_never_less_than_one() {
+    for (slots, share, rows) in
+        [("256", "0", None), ("256", "0.25", Some(64)), ("10", "1", Some(10)), ("10", "0.01", Some(1))]
+    {
+        let sets = [format!("delivery.slots={slots}"), format!("delivery.account_share={share}")];
+        let delivery = load("", &[], &sets.each_ref().map(String::as_str)).unwrap().settings.delivery;
+        assert_eq!(delivery.account_rows(), rows, "{share} of {slots}");
     }
 }

@@ -37,7 +37,8 @@ use crate::telemetry::admin::{self, Admin};
 use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::logs::{self, LogsError};
 use crate::telemetry::metrics;
-use outboxes::{Outbox, Running, Shared, refuse_unusable};
+pub(crate) use outboxes::NO_ACCOUNT_INDEX;
+use outboxes::{Needs, Outbox, Running, Shared, refuse_unusable};
 use presence::{Identity, Presence};
 use reload::Reloader;
 
@@ -110,7 +111,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     // What is no outbox's own may be told to any of them.
     let health = outboxes[0].health.clone();
     open_admin(settings.admin.listen, &health, recorder).await?;
-    refuse_unusable(&outboxes, settings.signing.scopes_table).await?;
+    refuse_unusable(&outboxes, Needs::of(&config)).await?;
     let identity = Identity::new();
     let presences: Vec<Arc<Presence>> = outboxes.iter().map(|outbox| outbox.presence(&identity, &snapshot)).collect();
     // A database that is not there yet would only make the start wait; the probe says it then.
@@ -192,6 +193,7 @@ fn limits(config: &Config) -> Limits {
         per_destination_start: delivery.per_destination_start,
         per_destination: delivery.per_destination,
         park_after: delivery.park_after,
+        account_rows: delivery.account_rows(),
         attempt: config.settings.egress.attempt_timeout,
         claim_batch: delivery.claim_batch,
         max_in_flight_bytes: delivery.max_in_flight_bytes,

@@ -25,6 +25,24 @@ use crate::verdict::Cause;
 /// How long the start waits to see whether an outbox among several can be used. One that takes longer is looked at later.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
 
+/// What is missing where accounts have a share and their index is not there.
+pub(crate) const NO_ACCOUNT_INDEX: &str =
+    "no index finds an account's rows, so that each claim reads past all rows of accounts that have their share";
+
+/// What the settings ask of a schema beside the outbox itself.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    scopes_table: bool,
+    accounts: bool,
+}
+
+impl Needs {
+    pub(super) fn of(config: &Config) -> Needs {
+        let settings = &config.settings;
+        Needs { scopes_table: settings.signing.scopes_table, accounts: settings.delivery.account_rows().is_some() }
+    }
+}
+
 pub(super) struct Outbox {
     /// Its place in the list.
     number: usize,
@@ -93,7 +111,7 @@ impl Outbox {
 
     /// A database that answers with a schema we cannot use is a fault. One that does not answer is none: it may come up
     /// after us, and is looked at then.
-    async fn first_look(&self, scopes_table: bool) -> Result<(), String> {
+    async fn first_look(&self, needs: Needs) -> Result<(), String> {
         let findings = match self.store.preflight().await {
             Ok(findings) => findings,
             Err(error) => {
@@ -111,9 +129,13 @@ impl Outbox {
         for finding in findings {
             tracing::warn!(finding = %finding, "the outbox can be used, but not as it should be");
         }
+        if needs.accounts && !self.store.finds_by_account() {
+            let statement = self.store.account_index();
+            tracing::warn!(statement, "delivery.account_share is set and {NO_ACCOUNT_INDEX}: run the statement");
+        }
         self.health.set(Condition::Schema, None);
         self.outage.ok();
-        if scopes_table { self.look_for_scopes().await } else { Ok(()) }
+        if needs.scopes_table { self.look_for_scopes().await } else { Ok(()) }
     }
 
     /// Scopes that cannot be read because nobody made their table, or may not be, would make every row wait.
@@ -184,12 +206,12 @@ impl Outbox {
 }
 
 /// Refuses the start where no outbox can be used. Among several, one that cannot be is told of and left out until it can.
-pub(super) async fn refuse_unusable(outboxes: &[Outbox], scopes_table: bool) -> Result<(), DaemonError> {
+pub(super) async fn refuse_unusable(outboxes: &[Outbox], needs: Needs) -> Result<(), DaemonError> {
     if let [only] = outboxes {
-        return only.first_look(scopes_table).await.map_err(DaemonError::Schema);
+        return only.first_look(needs).await.map_err(DaemonError::Schema);
     }
     let look = async |outbox: &Outbox| {
-        let looking = outbox.first_look(scopes_table).instrument(outbox.span.clone());
+        let looking = outbox.first_look(needs).instrument(outbox.span.clone());
         tokio::time::timeout(FIRST_LOOK, looking).await.unwrap_or(Ok(()))
     };
     let looks = join_all(outboxes.iter().map(look)).await;

@@ -1,6 +1,7 @@
 //! What a claim asks and what it brings: the lease, the row, and the facts that pacing and the verdict need.
 //! A row that cannot be read is brought as such, so that it can be quarantined; it never fails the claim.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,21 @@ pub(crate) struct ClaimRequest {
     /// over.
     pub(crate) rooms: Vec<DestinationRoom>,
     pub(crate) default_room: u32,
+    /// Where accounts have a share.
+    pub(crate) accounts: Option<AccountRooms>,
+}
+
+/// What each account may take beside what it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AccountRooms {
+    pub(crate) rooms: HashMap<Arc<str>, u32>,
+    pub(crate) others: u32,
+}
+
+impl AccountRooms {
+    pub(crate) fn of(&self, account: &str) -> u32 {
+        self.rooms.get(account).copied().unwrap_or(self.others)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +75,42 @@ pub(crate) struct DestinationRoom {
     pub(crate) destination: Arc<str>,
     pub(crate) room: u32,
     pub(crate) in_flight: u32,
+}
+
+pub(super) fn capped(room: u32) -> i32 {
+    i32::try_from(room).unwrap_or(i32::MAX)
+}
+
+/// As arrays, one element for each destination.
+pub(super) struct Rooms<'a> {
+    pub(super) destinations: Vec<&'a str>,
+    pub(super) rooms: Vec<i32>,
+    pub(super) in_flight: Vec<i32>,
+}
+
+impl Rooms<'_> {
+    pub(super) fn of(request: &ClaimRequest) -> Rooms<'_> {
+        Rooms {
+            destinations: request.rooms.iter().map(|one| &*one.destination).collect(),
+            rooms: request.rooms.iter().map(|one| capped(one.room)).collect(),
+            in_flight: request.rooms.iter().map(|one| capped(one.in_flight)).collect(),
+        }
+    }
+}
+
+/// As arrays, one element for each account; no room for the others where accounts have no share.
+pub(super) struct Shares<'a> {
+    pub(super) accounts: Vec<&'a str>,
+    pub(super) shares: Vec<i32>,
+    pub(super) others: Option<i32>,
+}
+
+impl Shares<'_> {
+    pub(super) fn of(request: &ClaimRequest) -> Shares<'_> {
+        let given = request.accounts.iter().flat_map(|accounts| &accounts.rooms);
+        let (accounts, shares) = given.map(|(account, room)| (&**account, capped(*room))).unzip();
+        Shares { accounts, shares, others: request.accounts.as_ref().map(|accounts| capped(accounts.others)) }
+    }
 }
 
 // A broken row is the rare one; boxing the common one would cost an allocation for each delivery.

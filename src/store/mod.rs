@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
-pub(crate) use claim::{Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
+pub(crate) use claim::{AccountRooms, Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
 pub(crate) use connect::{OpenError, StoreConfig};
 pub(crate) use demo::{DemoMessage, DemoRows};
 pub(crate) use error::{Damage, Kind, StoreError};
@@ -71,7 +71,7 @@ pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};
 
-use claim::read;
+use claim::{Rooms, Shares, capped, read};
 use hosts::Hosts;
 use settle::fence;
 use statement::{Door, Parameter, Statement, Statements};
@@ -86,12 +86,13 @@ pub(crate) struct Store {
     table: TableName,
     /// For connections outside the pool.
     hosts: Arc<Hosts>,
-    /// Whether the index by destination was there when the table was looked at last.
+    /// Whether the index by destination was there when the table was looked at last, and the one by account.
     by_destination: AtomicBool,
     /// Whether attempts could be written down then, and since.
     attempts: AtomicBool,
     /// Likewise whether there is a table of trace contexts that we may read.
     traces: AtomicBool,
+    by_account: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -140,6 +141,7 @@ impl Store {
             by_destination: AtomicBool::new(false),
             attempts: AtomicBool::new(false),
             traces: AtomicBool::new(false),
+            by_account: AtomicBool::new(false),
         })
     }
 
@@ -156,7 +158,8 @@ impl Store {
     pub(crate) async fn claim_due(&self, request: &ClaimRequest) -> Result<Found, StoreError> {
         let statement = &self.statements.claim_due;
         let Rooms { destinations, rooms, .. } = Rooms::of(request);
-        let parameters: [Parameter<'_>; 7] = [
+        let Shares { accounts, shares, others } = Shares::of(request);
+        let parameters: [Parameter<'_>; 10] = [
             &i64::from(request.max_rows),
             &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
             &request.token.as_str(),
@@ -164,46 +167,55 @@ impl Store {
             &destinations,
             &rooms,
             &capped(request.default_room),
+            &accounts,
+            &shares,
+            &others,
         ];
         let answers = self.door.ask(statement, &parameters, |answer| claim::read_head(answer, &request.token)).await?;
         claim::found(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    /// `sql/outbox/claim_around.sql`
+    /// `sql/outbox/claim_around.sql`, or `claim_around_by_account.sql` where accounts have a share: then what is named are
+    /// pairs, and each of them may take so many.
     pub(crate) async fn claim_around(
         &self,
         request: &ClaimRequest,
         around: &Around,
+        each: u32,
     ) -> Result<(Vec<Claimed>, Seen), StoreError> {
-        let statement = &self.statements.claim_around;
         let Rooms { destinations, rooms, in_flight } = Rooms::of(request);
         let names: Vec<&str> = around.named.iter().map(|(destination, _)| &**destination).collect();
         let (times, ids): (Vec<DatabaseTime>, Vec<i64>) =
             around.named.iter().map(|(_, after)| (after.at, after.id)).unzip();
-        let parameters: [Parameter<'_>; 14] = [
-            &i64::from(request.max_rows),
-            &i64::try_from(request.max_bytes).unwrap_or(i64::MAX),
-            &request.token.as_str(),
-            &request.lease.as_secs_f64(),
-            &destinations,
-            &rooms,
-            &in_flight,
-            &capped(request.default_room),
-            &around.after.at,
-            &around.after.id,
-            &i64::from(around.most),
-            &names,
-            &times,
-            &ids,
-        ];
+        let Shares { accounts, shares, others } = Shares::of(request);
+        let (max_rows, most) = (i64::from(request.max_rows), i64::from(around.most));
+        let max_bytes = i64::try_from(request.max_bytes).unwrap_or(i64::MAX);
+        let (token, lease) = (request.token.as_str(), request.lease.as_secs_f64());
+        let (default_room, each) = (capped(request.default_room), capped(each));
+        let of_claim: [Parameter<'_>; 8] =
+            [&max_rows, &max_bytes, &token, &lease, &destinations, &rooms, &in_flight, &default_room];
+        let of_look: [Parameter<'_>; 6] = [&around.after.at, &around.after.id, &most, &names, &times, &ids];
+        let (statement, parameters): (&Statement, Vec<Parameter<'_>>) = match &request.accounts {
+            None => (&self.statements.claim_around, [&of_claim[..], &of_look].concat()),
+            Some(_) => {
+                let of_accounts: [Parameter<'_>; 3] = [&accounts, &shares, &others];
+                let parameters = [&of_claim[..], &of_accounts, &of_look, &[&each]].concat();
+                (&self.statements.claim_around_by_account, parameters)
+            }
+        };
         let read = |answer: &Answer| claim::read_around(answer, &request.token);
         let answers = self.door.ask(statement, &parameters, read).await?;
         claim::around(answers).map_err(|kind| StoreError::new(statement.label, kind))
     }
 
-    /// `sql/outbox/list_due.sql`: in the order of their names; fewer than `most`: those were the last.
-    pub(crate) async fn list_due(&self, from: &str, most: u32) -> Result<Vec<Listed>, StoreError> {
-        self.read_all(&self.statements.list_due, &[&from, &i64::from(most)], look::read_listed).await
+    /// `sql/outbox/list_due.sql`, or `list_due_by_account.sql` for pairs: in the order of their names; fewer than `most`:
+    /// those were the last.
+    pub(crate) async fn list_due(&self, from: &str, most: u32, by_account: bool) -> Result<Vec<Listed>, StoreError> {
+        let statement = match by_account {
+            false => &self.statements.list_due,
+            true => &self.statements.list_due_by_account,
+        };
+        self.read_all(statement, &[&from, &i64::from(most)], look::read_listed).await
     }
 
     /// `sql/outbox/read_composed.sql`, by task.
@@ -272,7 +284,7 @@ impl Store {
 
     /// How long the oldest due row has been due of those destinations that are not parked.
     async fn oldest_behind(&self, parked: &[String]) -> Result<Option<Duration>, StoreError> {
-        let listed = self.list_due("", SAMPLE_DESTINATIONS).await?;
+        let listed = self.list_due("", SAMPLE_DESTINATIONS, false).await?;
         let others = listed.iter().filter(|one| !parked.contains(&one.destination));
         Ok(others.filter_map(|one| Some(one.looked_at.since(one.first_due?.at))).max())
     }
@@ -313,6 +325,7 @@ impl Store {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
                 self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
                 self.traces.store(inspection.has_traces, Ordering::Relaxed);
+                self.by_account.store(inspection.by_account, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],
@@ -327,6 +340,17 @@ impl Store {
 
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
+    }
+
+    /// The same of an account's rows for a destination.
+    pub(crate) fn finds_by_account(&self) -> bool {
+        self.by_account.load(Ordering::Relaxed)
+    }
+
+    /// `sql/outbox/index_accounts.sql`, in one line, for an operator to run.
+    pub(crate) fn account_index(&self) -> String {
+        let lines = self.statements.index_accounts.sql.lines().filter(|line| !line.starts_with("--"));
+        lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
     }
 
     async fn settle(
@@ -365,25 +389,4 @@ impl Store {
 
 fn read_settled(answer: &Answer) -> Result<Settled, Kind> {
     Ok(Settled { id: read(answer, "id")?, state: RowState::parse(&read::<String>(answer, "state")?) })
-}
-
-fn capped(room: u32) -> i32 {
-    i32::try_from(room).unwrap_or(i32::MAX)
-}
-
-/// As arrays, one element for each destination.
-struct Rooms<'a> {
-    destinations: Vec<&'a str>,
-    rooms: Vec<i32>,
-    in_flight: Vec<i32>,
-}
-
-impl Rooms<'_> {
-    fn of(request: &ClaimRequest) -> Rooms<'_> {
-        Rooms {
-            destinations: request.rooms.iter().map(|one| &*one.destination).collect(),
-            rooms: request.rooms.iter().map(|one| capped(one.room)).collect(),
-            in_flight: request.rooms.iter().map(|one| capped(one.in_flight)).collect(),
-        }
-    }
 }

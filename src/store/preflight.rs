@@ -211,6 +211,7 @@ pub(super) struct Inspection {
     indexes: Vec<String>,
     pub(super) by_destination: bool,
     pub(super) has_traces: bool,
+    pub(super) by_account: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -241,6 +242,7 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         indexes: read(answer, "indexes")?,
         by_destination: read(answer, "by_destination")?,
         has_traces: read(answer, "has_traces")?,
+        by_account: read(answer, "by_account")?,
     })
 }
 

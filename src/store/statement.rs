@@ -50,12 +50,18 @@ macro_rules! statements {
 }
 
 statements! {
-    claim_due = "outbox/claim_due" (INT8, INT8, TEXT, FLOAT8, TEXT_ARRAY, INT4_ARRAY, INT4);
+    claim_due = "outbox/claim_due" (INT8, INT8, TEXT, FLOAT8, TEXT_ARRAY, INT4_ARRAY, INT4, TEXT_ARRAY, INT4_ARRAY, INT4);
     claim_around = "outbox/claim_around" (
         INT8, INT8, TEXT, FLOAT8, TEXT_ARRAY, INT4_ARRAY, INT4_ARRAY, INT4, TIMESTAMPTZ, INT8, INT8, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY, INT8_ARRAY
     );
+    claim_around_by_account = "outbox/claim_around_by_account" (
+        INT8, INT8, TEXT, FLOAT8, TEXT_ARRAY, INT4_ARRAY, INT4_ARRAY, INT4, TEXT_ARRAY, INT4_ARRAY, INT4, TIMESTAMPTZ, INT8,
+        INT8, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, INT4
+    );
     list_due = "outbox/list_due" (TEXT, INT8);
+    list_due_by_account = "outbox/list_due_by_account" (TEXT, INT8);
+    index_accounts = "outbox/index_accounts" ();
     settle_delivered = "outbox/settle_delivered" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY);
     settle_retried = "outbox/settle_retried" (INT8_ARRAY, TEXT_ARRAY, FLOAT8_ARRAY, INT4_ARRAY, TEXT_ARRAY);
     settle_quarantined = "outbox/settle_quarantined" (INT8_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY);

@@ -1,6 +1,7 @@
 //! The statements against real Postgres: one cluster for the test binary, one database cloned from a template
 //! for each test.
 
+mod accounts;
 mod claiming;
 mod composed;
 mod door;
@@ -194,6 +195,7 @@ fn request(number: u8) -> ClaimRequest {
         lease: Duration::from_secs(60),
         rooms: Vec::new(),
         default_room: 100,
+        accounts: None,
     }
 }
 

@@ -32,6 +32,7 @@ const DIALS: &str = "outboxd_dials_total";
 const CONNECTIONS_IDLE: &str = "outboxd_connections_idle";
 const DESTINATIONS_PARKED: &str = "outboxd_destinations_parked";
 const DESTINATIONS_BEHIND: &str = "outboxd_destinations_behind";
+const ACCOUNTS_FULL: &str = "outboxd_accounts_full";
 const DESTINATIONS_TURNED: &str = "outboxd_destination_parkings_total";
 const LOWEST_CAP: &str = "outboxd_destination_lowest_cap_rows";
 const RESOLVER_DOWN: &str = "outboxd_resolver_down";
@@ -134,6 +135,11 @@ fn describe() {
     describe_counter!(DIALS, count, "Connections begun to receivers, one for each address tried.");
     describe_gauge!(CONNECTIONS_IDLE, count, "Kept connections without an attempt.");
     describe_gauge!(DESTINATIONS_PARKED, count, "Destinations left alone for now, since they failed or asked for it.");
+    describe_gauge!(
+        ACCOUNTS_FULL,
+        count,
+        "Accounts that hold all the slots that `delivery.account_share` leaves them; only where it is set."
+    );
     describe_gauge!(DESTINATIONS_BEHIND, count, "Destinations known to have rows due that wait for room.");
     describe_counter!(DESTINATIONS_TURNED, count, "How often this process parked a destination, by reason.");
     describe_gauge!(LOWEST_CAP, count, "The fewest attempts at once that a destination in use is given.");
@@ -213,6 +219,10 @@ pub(crate) fn connections_idle(count: usize) {
 
 pub(crate) fn destinations_behind(count: usize) {
     gauge!(DESTINATIONS_BEHIND).set(count as f64);
+}
+
+pub(crate) fn accounts_full(count: usize) {
+    gauge!(ACCOUNTS_FULL).set(count as f64);
 }
 
 pub(crate) fn destinations_parked(count: usize) {

@@ -4,6 +4,7 @@
 mod support;
 
 mod abuse;
+mod account_share;
 mod check_url;
 mod client_certificates;
 mod clock;
@@ -16,6 +17,7 @@ mod demo;
 mod differential;
 mod doctor;
 mod drain;
+mod fairness;
 mod faults;
 mod fence;
 mod hardening;

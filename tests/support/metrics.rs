@@ -12,6 +12,8 @@ pub const DIALS: &str = "outboxd_dials_total";
 pub const CLAIMS: &str = "outboxd_claims_total";
 /// Destinations with rows due that wait for room.
 pub const BEHIND: &str = "outboxd_destinations_behind";
+/// Accounts that hold all the slots that they may.
+pub const ACCOUNTS_FULL: &str = "outboxd_accounts_full";
 /// Destinations that are left alone for now.
 pub const PARKED: &str = "outboxd_destinations_parked";
 /// Statements done, by `statement`: the file's path.

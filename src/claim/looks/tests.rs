@@ -1,16 +1,19 @@
 //! What is looked at next, against a table that is a list: it answers as the statements do.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::claim::accounts::pair;
 use crate::claim::given::{Given, MOST};
+use crate::store::AccountRooms;
 
 /// A row is due and visible from moments of its own, in microseconds; nobody sees it who looks while it is locked.
 #[derive(Debug, Clone)]
 struct Row {
     destination: String,
+    account: String,
     due: i64,
     visible: i64,
     locked_until: i64,
@@ -22,6 +25,9 @@ struct Model {
     rows: Vec<Row>,
     now: i64,
     held: HashMap<String, u32>,
+    held_by_account: HashMap<String, u32>,
+    /// Rows that each account may have, where that is limited.
+    share: Option<u32>,
     default_room: u32,
     parked: BTreeSet<String>,
     looks: Looks,
@@ -36,12 +42,26 @@ struct Model {
 
 const SECOND: i64 = 1_000_000;
 
+/// What a claim is told that rows may take.
+struct Told<'a> {
+    destination: &'a dyn Fn(&str) -> u32,
+    account: &'a dyn Fn(&str) -> u32,
+}
+
+impl Told<'_> {
+    fn of(&self, row: &Row) -> u32 {
+        (self.destination)(&row.destination).min((self.account)(&row.account))
+    }
+}
+
 impl Model {
     fn new(default_room: u32) -> Model {
         Model {
             rows: Vec::new(),
             now: 1000 * SECOND,
             held: HashMap::new(),
+            held_by_account: HashMap::new(),
+            share: None,
             default_room,
             parked: BTreeSet::new(),
             looks: Looks::new(),
@@ -61,8 +81,21 @@ impl Model {
     }
 
     fn insert_late(&mut self, destination: &str, due: i64, visible: i64) {
+        self.insert_of("", destination, due, visible);
+    }
+
+    fn insert_of(&mut self, account: &str, destination: &str, due: i64, visible: i64) {
         let id = self.rows.len() as i64 + 1;
-        self.rows.push(Row { destination: destination.into(), due, visible, locked_until: 0, id });
+        let (destination, account) = (destination.into(), account.into());
+        self.rows.push(Row { destination, account, due, visible, locked_until: 0, id });
+    }
+
+    /// By which it is left behind, listed and looked at.
+    fn name(&self, row: &Row) -> String {
+        match self.share {
+            None => row.destination.clone(),
+            Some(_) => pair(&row.destination, &row.account),
+        }
     }
 
     fn rooms(&self) -> Rooms {
@@ -72,7 +105,11 @@ impl Model {
         };
         let known: BTreeSet<&String> = self.held.keys().chain(&self.parked).collect();
         let rooms = known.into_iter().map(|name| (name.as_str().into(), room(name))).collect();
-        Rooms { rooms, default_room: self.default_room, parked: self.parked.len() }
+        let accounts = self.share.map(|share| AccountRooms {
+            rooms: self.held_by_account.iter().map(|(name, held)| (name.as_str().into(), share - held)).collect(),
+            others: share,
+        });
+        Rooms { rooms, default_room: self.default_room, parked: self.parked.len(), accounts }
     }
 
     fn instant(&self) -> Instant {
@@ -97,18 +134,22 @@ impl Model {
         self.list();
         let given = Given::of(&rooms, self.by_destination).with_named(&rooms, &look);
         let told: HashMap<&str, u32> = given.rooms.iter().map(|(name, room)| (&**name, *room)).collect();
-        let room = |name: &str| told.get(name).copied().unwrap_or(given.others);
+        let rooms_told = Told {
+            destination: &|name| told.get(name).copied().unwrap_or(given.others),
+            account: &|account| rooms.accounts.as_ref().map_or(u32::MAX, |accounts| accounts.of(account)),
+        };
         assert!(!self.by_destination || told.len() <= MOST + NAMED, "{} names", told.len());
         let taken = match look {
             Look::Head => {
-                let open: Vec<Row> = self.due().filter(|row| room(&row.destination) > 0).cloned().collect();
-                let (taken, _) = self.grant(open.into_iter().take(wanted as usize).collect(), wanted, &room);
+                let open: Vec<Row> = self.due().filter(|row| rooms_told.of(row) > 0).cloned().collect();
+                let first = open.into_iter().take(wanted as usize).map(|row| (row, u32::MAX)).collect();
+                let (taken, _) = self.grant(first, wanted, &rooms_told);
                 let cost = Duration::from_millis(1) + self.dead;
                 self.looks.saw_head(None, Duration::from_millis(1), 0);
                 self.looks.saw_head(None, cost, taken.len() as u32);
                 taken
             }
-            Look::Around { around, .. } => {
+            Look::Around { around, each } => {
                 let is_named = |name: &str| around.named.iter().any(|(named, _)| &**named == name);
                 let scanned: Vec<Row> = self
                     .due()
@@ -116,14 +157,17 @@ impl Model {
                     .take(around.most as usize)
                     .cloned()
                     .collect();
-                let mut found: Vec<Row> = Vec::new();
+                let mut found: Vec<(Row, u32)> = Vec::new();
                 for (name, after) in &around.named {
-                    let of_it = self.due().filter(|row| row.destination == **name && Model::place(row) > *after);
-                    found.extend(of_it.take(room(name) as usize + 1).cloned());
+                    let mut of_it =
+                        self.due().filter(|row| self.name(row) == **name && Model::place(row) > *after).peekable();
+                    let room = of_it.peek().map_or(0, |row| rooms_told.of(row).min(each));
+                    found.extend(of_it.take(room as usize + 1).map(|row| (row.clone(), each)));
                 }
-                found.extend(scanned.iter().filter(|row| !is_named(&row.destination)).cloned());
+                let others = scanned.iter().filter(|row| !is_named(&self.name(row)));
+                found.extend(others.map(|row| (row.clone(), u32::MAX)));
                 self.read += found.len() + scanned.len();
-                let (taken, left) = self.grant(found, wanted, &room);
+                let (taken, left) = self.grant(found, wanted, &rooms_told);
                 let seen = Seen {
                     looked_at: DatabaseTime::at(self.now),
                     looking: match around.after {
@@ -139,40 +183,51 @@ impl Model {
                 taken
             }
         };
-        for name in &taken {
-            *self.held.entry(name.clone()).or_default() += 1;
+        for row in &taken {
+            *self.held.entry(row.destination.clone()).or_default() += 1;
+            *self.held_by_account.entry(row.account.clone()).or_default() += 1;
         }
         self.now += 2000;
-        taken
+        taken.into_iter().map(|row| row.destination).collect()
     }
 
-    fn grant(
-        &mut self,
-        found: Vec<Row>,
-        wanted: u32,
-        room: &impl Fn(&str) -> u32,
-    ) -> (Vec<String>, Vec<(String, Position)>) {
-        let mut places: HashMap<String, u32> = HashMap::new();
-        let mut ranked: Vec<(u32, Row)> = Vec::new();
-        let mut sorted = found;
-        sorted.sort_by_key(|row| (row.due, row.id));
-        for row in sorted {
-            let place = places.entry(row.destination.clone()).or_default();
-            *place += 1;
-            ranked.push((*place, row));
+    /// Of rows that were found, each with how many of its name may be taken: those taken, and the first left of each name.
+    fn grant(&mut self, found: Vec<(Row, u32)>, wanted: u32, told: &Told<'_>) -> (Vec<Row>, Vec<(String, Position)>) {
+        let mut found = found;
+        found.sort_by_key(|(row, _)| (row.due, row.id));
+        let (mut turns, mut places, mut shares) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let next = |counts: &mut HashMap<String, u32>, name: String| {
+            let count = counts.entry(name).or_default();
+            *count += 1;
+            *count
+        };
+        let mut in_turn: Vec<(u32, Row, bool)> = Vec::new();
+        for (row, most) in found {
+            let turn = next(&mut turns, self.name(&row));
+            let may = told.of(&row) > 0 && turn <= most;
+            in_turn.push((turn, row, may));
+        }
+        in_turn.sort_by_key(|(turn, row, _)| (*turn, row.due, row.id));
+        let mut placed: Vec<(u32, Row, bool)> = Vec::new();
+        for (_, row, may) in in_turn {
+            let place = next(&mut places, format!("{may} {}", row.destination));
+            let fits = may && place <= (told.destination)(&row.destination);
+            placed.push((place, row, fits));
+        }
+        placed.sort_by_key(|(place, row, _)| (*place, row.due, row.id));
+        for (_, row, fits) in &mut placed {
+            *fits = *fits && next(&mut shares, row.account.clone()) <= (told.account)(&row.account);
         }
         let held = |name: &str| self.held.get(name).copied().unwrap_or(0);
-        ranked.sort_by_key(|(place, row)| {
-            (*place > room(&row.destination), held(&row.destination) + place, row.due, row.id)
-        });
+        placed.sort_by_key(|(place, row, fits)| (!fits, held(&row.destination) + place, row.due, row.id));
         let (mut taken, mut left) = (Vec::new(), BTreeMap::new());
-        for (turn, (place, row)) in ranked.into_iter().enumerate() {
-            if place > room(&row.destination) || turn >= wanted as usize {
-                let first = left.entry(row.destination.clone()).or_insert(Model::place(&row));
+        for (turn, (_, row, fits)) in placed.into_iter().enumerate() {
+            if !fits || turn >= wanted as usize {
+                let first = left.entry(self.name(&row)).or_insert(Model::place(&row));
                 *first = Model::place(&row).min(*first);
             } else if row.locked_until <= self.now {
                 self.rows.retain(|other| other.id != row.id);
-                taken.push(row.destination);
+                taken.push(row);
             }
         }
         (taken, left.into_iter().collect())
@@ -183,11 +238,11 @@ impl Model {
         let Some(from) = self.looks.begin_list(began) else { return };
         self.lists += 1;
         let looked_at = DatabaseTime::at(self.now);
-        let names: BTreeSet<&String> =
-            self.rows.iter().map(|row| &row.destination).filter(|name| ***name >= *from).collect();
+        let names: BTreeSet<String> =
+            self.rows.iter().map(|row| self.name(row)).filter(|name| **name >= *from).collect();
         let destinations = names.into_iter().map(|name| Listed {
-            destination: name.clone(),
-            first_due: self.due().find(|row| row.destination == *name).map(Model::place),
+            first_due: self.due().find(|row| self.name(row) == name).map(Model::place),
+            destination: name,
             looked_at,
         });
         let listing = Listing { destinations: destinations.collect(), ended: true };
@@ -198,6 +253,7 @@ impl Model {
     /// Every row in flight ends.
     fn release(&mut self) {
         self.held.clear();
+        self.held_by_account.clear();
     }
 
     fn wait(&mut self, time: Duration) {
@@ -245,7 +301,7 @@ fn a_row_behind_a_million_of_a_full_destination_is_found_at_once() {
     assert_eq!(taken, HashMap::from([("full".into(), 64), ("other".into(), 1)]));
     assert!(model.read < 3000, "{} rows were read", model.read);
     assert_eq!(model.looks.outlook(), Outlook::Left);
-    assert!(model.looks.waits_for("full") && !model.looks.waits_for("other"));
+    assert!(model.looks.waits_for("full", "") && !model.looks.waits_for("other", ""));
 }
 
 #[test]
@@ -311,6 +367,46 @@ fn a_parked_destination_is_passed_over_and_taken_up_when_it_may_be() {
     model.parked.clear();
     model.release();
     assert_eq!(model.claim(100).len(), 10);
+}
+
+#[test]
+fn an_account_that_has_its_share_keeps_nobody_from_a_destination_however_many_rows_it_has_there() {
+    let mut model = Model::new(64);
+    model.share = Some(10);
+    for (account, rows) in [("big", 5000), ("small", 4)] {
+        (0..rows).for_each(|_| model.insert_of(account, "a", model.now, model.now));
+    }
+    model.insert_of("small", "b", model.now, model.now);
+    model.wait(Duration::from_secs(1));
+    assert_eq!(model.claim_all(100), HashMap::from([("a".into(), 14), ("b".into(), 1)]));
+    assert!(model.read < 3000, "{} rows were read", model.read);
+    assert_eq!(model.looks.outlook(), Outlook::Left);
+    assert!(model.looks.waits_for("c", "big") && !model.looks.waits_for("c", "small"));
+    // It goes on with its share, and nobody of those that come waits for it.
+    let read = model.read;
+    for _ in 0..20 {
+        model.release();
+        model.wait(Duration::from_millis(100));
+        model.insert_of("small", "a", model.now, model.now);
+        assert_eq!(model.claim_all(100), HashMap::from([("a".into(), 11)]));
+    }
+    assert!(model.read - read < 3000, "{} rows were read", model.read - read);
+}
+
+#[test]
+fn accounts_take_turns_at_a_destination() {
+    let mut model = Model::new(6);
+    model.share = Some(50);
+    for account in ["first", "second", "third"] {
+        (0..20).for_each(|_| model.insert_of(account, "a", model.now, model.now));
+        model.wait(Duration::from_secs(1));
+    }
+    model.claim_all(100);
+    for _ in 0..8 {
+        model.release();
+        model.claim_all(100);
+        assert_eq!(model.held_by_account.values().copied().collect::<Vec<_>>(), [2, 2, 2]);
+    }
 }
 
 /// So many that no claim can be told of all of them.
@@ -379,7 +475,7 @@ fn without_the_index_every_look_is_from_the_head() {
     assert_eq!(model.claim(20).len(), 10);
     assert_eq!(model.claim(20).len(), 5);
     assert!(is_head(&mut model) && model.lists == 0);
-    assert!(model.looks.waits_for("anything"), "what is left is not known");
+    assert!(model.looks.waits_for("anything", ""), "what is left is not known");
 }
 
 #[test]
@@ -398,7 +494,7 @@ fn a_clock_that_was_set_back_leaves_no_row_out() {
 fn more_destinations_than_are_remembered_are_listed_bit_by_bit() {
     let mut looks = Looks::new();
     let base = Instant::now();
-    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0 };
+    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0, accounts: None };
     looks.next(&rooms, 10, true);
     assert_eq!(looks.begin_list(base).as_deref(), Some(""));
     assert_eq!(looks.begin_list(base), None, "one at a time");
@@ -424,7 +520,7 @@ fn more_destinations_than_are_remembered_are_listed_bit_by_bit() {
 fn a_list_that_failed_is_made_again_later() {
     let mut looks = Looks::new();
     let base = Instant::now();
-    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0 };
+    let rooms = Rooms { rooms: [("full".into(), 0)].into(), default_room: 10, parked: 0, accounts: None };
     looks.next(&rooms, 10, true);
     assert!(looks.begin_list(base).is_some());
     assert!(!looks.listed(base, base + Duration::from_secs(1), None));
@@ -478,12 +574,18 @@ proptest! {
 
     /// Whatever happened: once every row is visible, unlocked and has room, a few seconds of claims take them all.
     #[test]
-    fn no_row_is_ever_forgotten(events in prop::collection::vec(event(), 1..60), cap in 1..20_u32) {
+    fn no_row_is_ever_forgotten(
+        events in prop::collection::vec(event(), 1..60),
+        cap in 1..20_u32,
+        share in prop::option::of(1..20_u32),
+    ) {
         let mut model = Model::new(cap);
+        model.share = share;
         for event in events {
             match event {
-                Event::Insert { destination, count, ago, late } => for _ in 0..count {
-                    model.insert_late(&format!("d{destination}"), model.now - ago, model.now - ago + late);
+                Event::Insert { destination, count, ago, late } => for nth in 0..count {
+                    let (account, due) = (format!("a{}", nth % 3), model.now - ago);
+                    model.insert_of(&account, &format!("d{destination}"), due, due + late);
                 },
                 Event::Lock { destination, time } => {
                     let until = model.now + time;
@@ -500,10 +602,12 @@ proptest! {
                 Event::Dead(dead) => model.dead = Duration::from_millis(if dead { 30 } else { 0 }),
             }
             prop_assert!(model.held.values().all(|held| *held <= cap), "a cap is kept");
+            let held = model.held_by_account.values().max().copied().unwrap_or(0);
+            prop_assert!(held <= share.unwrap_or(u32::MAX), "a share is kept");
         }
         model.parked.clear();
         model.wait(Duration::from_secs(10));
-        for _ in 0..(model.rows.len() / cap as usize + 200) {
+        for _ in 0..(model.rows.len() / cap.min(share.unwrap_or(cap)) as usize + 200) {
             model.release();
             model.claim_all(50);
             model.wait(Duration::from_millis(50));

@@ -80,7 +80,9 @@ async fn f6_grants_use_the_clock_not_the_transaction_start() {
     while db.text("select (clock_timestamp() - now() > interval '100 ms')::text", &[]).await != "true" {}
     let none: [&str; 0] = [];
     let rooms: [i32; 0] = [];
-    let parameters: [Parameter<'_>; 7] = [&10_i64, &1000_i64, &"t", &60_f64, &none.as_slice(), &rooms.as_slice(), &10];
+    let (names, rooms, others) = (none.as_slice(), rooms.as_slice(), None::<i32>);
+    let parameters: [Parameter<'_>; 10] =
+        [&10_i64, &1000_i64, &"t", &60_f64, &names, &rooms, &10, &names, &rooms, &others];
     db.client.query(&statements.claim_due.sql, &parameters).await.expect("it claims inside a transaction too");
     let sql = format!(
         "select (lease_expires_at - now() > interval '60.1 seconds' and first_attempt_at - now() > interval '0.1 s')\

@@ -16,7 +16,7 @@ fn named(destinations: &[&str]) -> Around {
 }
 
 async fn look(db: &Database, request: &ClaimRequest, around: &Around) -> (Vec<i64>, Seen) {
-    let (rows, seen) = db.store.claim_around(request, around).await.expect("it claims");
+    let (rows, seen) = db.store.claim_around(request, around, u32::MAX).await.expect("it claims");
     (rows.iter().map(|claimed| claimed.lease().id).collect(), seen)
 }
 
@@ -42,7 +42,7 @@ async fn written(db: &Database, id: i64) -> String {
 async fn a_look_around_grants_what_a_claim_grants() {
     let db = Database::new(Schema::Ours).await;
     let rows = db.insert(&[A, B, "https://c.example:443/x", "https://C.example:4430?x", "nonsense"]).await;
-    let (batch, seen) = db.store.claim_around(&request(7), &from_head()).await.expect("it claims");
+    let (batch, seen) = db.store.claim_around(&request(7), &from_head(), u32::MAX).await.expect("it claims");
     let mut destinations = Vec::new();
     for claimed in &batch {
         let Claimed::Whole { row, facts, .. } = claimed else { panic!("the row is whole") };
@@ -178,11 +178,11 @@ async fn rows_that_are_not_due_are_left_by_every_kind_of_look() {
     none.rooms = vec![room("a.example", 0)];
     let (_, seen) = look(&db, &none, &around).await;
     assert_eq!((seen.scanned, ids_left(&seen)), (2, vec![rows[3]]));
-    let listed = db.store.list_due("", 10).await.expect("it lists");
+    let listed = db.store.list_due("", 10, false).await.expect("it lists");
     assert_eq!(listed.iter().map(|one| one.first_due.map(|due| due.id)).collect::<Vec<_>>(), [Some(rows[3])]);
     let (taken, seen) = look(&db, &request(1), &named(&["a.example"])).await;
     assert_eq!((taken, seen.left.len()), (vec![rows[3], rows[4]], 0));
-    assert_eq!(db.store.list_due("", 10).await.expect("it lists")[0].first_due, None);
+    assert_eq!(db.store.list_due("", 10, false).await.expect("it lists")[0].first_due, None);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_composed_rows_mark_survives_a_look_around() {
     let db = Database::new(Schema::Ours).await;
     let rows = db.insert(&[A]).await;
     db.run(&format!("update {TABLE} set state = 'in_flight', lease_expires_at = '9999-01-01 00:00:00+00'")).await;
-    let (batch, _) = db.store.claim_around(&request(1), &named(&["a.example"])).await.expect("it claims");
+    let (batch, _) = db.store.claim_around(&request(1), &named(&["a.example"]), u32::MAX).await.expect("it claims");
     assert!(matches!(&batch[0], Claimed::Whole { facts, .. } if facts.composed));
     let sql = format!(
         "select (lease_expires_at = '9999-01-01 00:00:00+00' and available_at < now() + interval '2 minutes')::text \
@@ -205,7 +205,7 @@ async fn destinations_are_listed_in_order_with_the_first_row_due_of_each() {
     let rows = db.insert(&[B, A, B, "nonsense", "https://c.example/"]).await;
     db.run(&format!("update {TABLE} set available_at = now() + interval '1 hour' where id = {}", rows[4])).await;
     let list = async |from: &str, most: u32| -> Vec<(String, Option<i64>)> {
-        let listed = db.store.list_due(from, most).await.expect("it lists");
+        let listed = db.store.list_due(from, most, false).await.expect("it lists");
         listed.into_iter().map(|one| (one.destination, one.first_due.map(|due| due.id))).collect()
     };
     let all = [("", Some(rows[3])), ("a.example", Some(rows[1])), ("b.example", Some(rows[0])), ("c.example", None)];
@@ -223,7 +223,7 @@ async fn no_url_is_too_long_or_too_strange_for_the_index() {
     let urls =
         [long.as_str(), "", "https://", "https:///x", "https://:443", "https://user:443@h.example:443:443/", "a/b/c/d"];
     db.insert(&urls).await;
-    let (batch, _) = db.store.claim_around(&request(1), &from_head()).await.expect("it claims");
+    let (batch, _) = db.store.claim_around(&request(1), &from_head(), u32::MAX).await.expect("it claims");
     let destinations: Vec<&str> = batch
         .iter()
         .map(|claimed| match claimed {

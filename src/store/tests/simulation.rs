@@ -266,10 +266,10 @@ impl Simulation {
         let head = Around { after: Position::HEAD, most: 100, named: Vec::new() };
         let claimed = match look {
             Look::Due => store.claim_due(&request).await.expect("it claims").rows,
-            Look::Around => store.claim_around(&request, &head).await.expect("it claims").0,
+            Look::Around => store.claim_around(&request, &head, u32::MAX).await.expect("it claims").0,
             Look::Named => {
                 let named = Around { most: 0, named: vec![("a.example".into(), Position::HEAD)], ..head };
-                store.claim_around(&request, &named).await.expect("it claims").0
+                store.claim_around(&request, &named, u32::MAX).await.expect("it claims").0
             }
         };
         let (now, lease_until, first_horizon) = (self.clock, self.clock + LEASE, self.clock + HORIZON);
