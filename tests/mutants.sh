@@ -40,6 +40,9 @@ fence="o.state = 'in_flight' and o.lease_token = s.lease_token"
 for statement in settle_delivered settle_retried settle_quarantined give_back; do
     mutant "sql/outbox/$statement.sql" "$fence" "o.state = 'in_flight'"
 done
+for statement in settle_delivered settle_retried settle_quarantined; do
+    mutant "sql/history/$statement.sql" "$fence" "o.state = 'in_flight'"
+done
 mutant src/deliver/mod.rs ' || !lease.fits(now, tools.attempt_timeout)' ''
 mutant src/deliver/mod.rs 'if Instant::now() >= deadline {' 'if Instant::now() > deadline + tools.attempt_timeout * 1000 {'
 exit $lived

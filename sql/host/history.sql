@@ -48,7 +48,6 @@ create or replace function outboxd.keep_attempts(
     p_keep_seconds double precision
 ) returns table (made integer, dropped integer, busy boolean)
     language plpgsql volatile security definer
-    set lock_timeout = '500ms'
 as $$
 declare
     home text;
@@ -59,6 +58,7 @@ declare
     name text;
     day_from text;
     day_to text;
+    patience text := current_setting('lock_timeout');
 begin
     select format('%I', n.nspname), c.relname || '_' into home, stem
       from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
@@ -77,6 +77,7 @@ begin
         return next;
         return;
     end if;
+    perform set_config('lock_timeout', '500ms', true);
     for day in select today + n from generate_series(0, p_days_ahead) as n loop
         name := stem || to_char(day, 'YYYYMMDD');
         continue when to_regclass(format('%s.%I', home, name)) is not null;
@@ -115,6 +116,7 @@ begin
         end;
     end loop;
     execute format('delete from %s where fired_at < clock_timestamp() - make_interval(secs => %L)', fallback, p_keep_seconds);
+    perform set_config('lock_timeout', patience, true);
     return next;
 end
 $$;

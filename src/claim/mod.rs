@@ -167,8 +167,8 @@ impl Slots {
         let batch = fill_composed(store, batch, max_bytes).await;
         let batch = keep_probes(self, store, batch).await;
         let mut contexts = read_contexts(store, &batch).await;
-        let take = |row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?));
-        let claims = batch.into_iter().filter_map(take).collect();
+        let claims = batch.into_iter().filter_map(|row| Some(self.take(row, &mut contexts, asked_at, permits.pop()?)));
+        let claims = claims.collect();
         if self.limits().account_rows.is_some() {
             metrics::accounts_full(self.full_accounts());
         }

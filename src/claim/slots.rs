@@ -291,14 +291,14 @@ impl Slots {
         self.house.doors.iter().map(|door| lock(&door.looks).behind()).sum()
     }
 
-    /// Accounts that hold all that they may, over all outboxes.
-    pub(super) fn full_accounts(&self) -> usize {
-        self.house.doors.iter().filter_map(|door| Some(lock(door.accounts.as_ref()?).full())).sum()
-    }
-
     /// Names of those that are parked, or of some where there are very many.
     pub(crate) fn parked_destinations(&self) -> Vec<String> {
         self.destinations().parked_names(Instant::now(), NAMES)
+    }
+
+    /// Accounts that hold all that they may, over all outboxes.
+    pub(super) fn full_accounts(&self) -> usize {
+        self.house.doors.iter().filter_map(|door| Some(lock(door.accounts.as_ref()?).full())).sum()
     }
 
     pub(super) fn looks(&self) -> MutexGuard<'_, Looks> {

@@ -88,11 +88,11 @@ pub(crate) struct Store {
     hosts: Arc<Hosts>,
     /// Whether the index by destination was there when the table was looked at last, and the one by account.
     by_destination: AtomicBool,
-    by_account: AtomicBool,
     /// Whether attempts could be written down then, and since.
     attempts: AtomicBool,
     /// Likewise whether there is a table of trace contexts that we may read.
     traces: AtomicBool,
+    by_account: AtomicBool,
 }
 
 /// Rows that wait for an attempt now.
@@ -139,9 +139,9 @@ impl Store {
             table: config.table.clone(),
             hosts,
             by_destination: AtomicBool::new(false),
-            by_account: AtomicBool::new(false),
             attempts: AtomicBool::new(false),
             traces: AtomicBool::new(false),
+            by_account: AtomicBool::new(false),
         })
     }
 
@@ -323,9 +323,9 @@ impl Store {
         Ok(match inspections.first() {
             Some(inspection) => {
                 self.by_destination.store(inspection.by_destination, Ordering::Relaxed);
-                self.by_account.store(inspection.by_account, Ordering::Relaxed);
                 self.attempts.store(inspection.takes_attempts(), Ordering::Relaxed);
                 self.traces.store(inspection.has_traces, Ordering::Relaxed);
+                self.by_account.store(inspection.by_account, Ordering::Relaxed);
                 preflight::findings(inspection)
             }
             None => vec![Finding::table_missing()],

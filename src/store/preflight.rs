@@ -210,8 +210,8 @@ pub(super) struct Inspection {
     checks: Vec<String>,
     indexes: Vec<String>,
     pub(super) by_destination: bool,
-    pub(super) by_account: bool,
     pub(super) has_traces: bool,
+    pub(super) by_account: bool,
 }
 
 pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
@@ -241,8 +241,8 @@ pub(super) fn read_inspection(answer: &Answer) -> Result<Inspection, Kind> {
         checks: read(answer, "checks")?,
         indexes: read(answer, "indexes")?,
         by_destination: read(answer, "by_destination")?,
-        by_account: read(answer, "by_account")?,
         has_traces: read(answer, "has_traces")?,
+        by_account: read(answer, "by_account")?,
     })
 }
 

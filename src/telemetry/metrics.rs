@@ -148,11 +148,6 @@ fn describe() {
     describe_histogram!(CONNECTION_WAIT, Unit::Seconds, "Time that a statement waited for a connection of the pool.");
     describe_counter!(STATEMENT_ERRORS, count, "Failed statements, by file and kind.");
     describe_gauge!(DATABASE_CONNECTIONS, count, "Connections to Postgres, by state.");
-    describe_counter!(RECEIVED_REQUESTS, count, "Requests answered by `outboxd receive`, by HTTP status.");
-    describe_histogram!(RECEIVED_DURATION, Unit::Seconds, "Time from a request's head to its answer.");
-    describe_gauge!(RECEIVING_CONNECTIONS, count, "Connections to `outboxd receive`.");
-    describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
-    describe_gauge!(INBOX_DAMAGED, count, "Stored notifications that the latest sweep found damaged.");
     describe_gauge!(CLOCK_SKEW, Unit::Seconds, "The database's clock less ours.");
     describe_counter!(
         LOG_LINES_DROPPED,
@@ -169,6 +164,20 @@ fn describe() {
         Unit::Seconds,
         "When the first certificate or key in use expires (Unix time), by kind."
     );
+    describe_gauge!(READY, count, "1 while /readyz is green.");
+    describe_gauge!(OUTBOX_READY, count, "1 while this outbox of [[outboxes]] is served.");
+    describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
+    describe_listeners();
+}
+
+/// What others come to this process for.
+fn describe_listeners() {
+    let count = Unit::Count;
+    describe_counter!(RECEIVED_REQUESTS, count, "Requests answered by `outboxd receive`, by HTTP status.");
+    describe_histogram!(RECEIVED_DURATION, Unit::Seconds, "Time from a request's head to its answer.");
+    describe_gauge!(RECEIVING_CONNECTIONS, count, "Connections to `outboxd receive`.");
+    describe_counter!(CONNECTIONS_CLOSED, count, "Connections closed for want of room, by reason.");
+    describe_gauge!(INBOX_DAMAGED, count, "Stored notifications that the latest sweep found damaged.");
     describe_counter!(SEALING_REQUESTS, count, "Requests to the sealing listener, by result.");
     describe_counter!(SEALED_ITEMS, count, "Items sealed for callers of the sealing listener, by kind.");
     describe_counter!(RECEIVED_WEBHOOKS, count, "Webhooks answered by `outboxd receive`, by outcome code.");
@@ -177,9 +186,6 @@ fn describe() {
     describe_counter!(JWKS_REQUESTS, count, "Requests to the JWKS listener, by result.");
     describe_gauge!(JWKS_KEYS, count, "Keys in the published set of all keys.");
     describe_gauge!(JWKS_FAULTS, count, "Scopes and key ids that are not published as they should be.");
-    describe_gauge!(READY, count, "1 while /readyz is green.");
-    describe_gauge!(OUTBOX_READY, count, "1 while this outbox of [[outboxes]] is served.");
-    describe_gauge!(BUILD_INFO, count, "Always 1; the version is in the label.");
 }
 
 /// What every delivery moves is looked up once: finding a metric by its name and labels costs more than to move it.

@@ -244,7 +244,7 @@ async fn k11_killed_during_expiry_what_is_overdue_expires_and_the_rest_is_delive
 #[tokio::test]
 async fn k12_killed_during_the_purge_only_finished_rows_past_their_horizon_are_gone() {
     let mut scene = with_past(&["delivered", "expired", "invalid"]).await;
-    let config = scene.config().set("sweep.purge_interval", "100ms");
+    let config = scene.config().set("sweep.purge_interval", "100ms").set("sweep.keep_undelivered", "0s");
     scene.die_at(&config, "outbox/purge_settled", 1, async |_, _| ()).await;
     scene.insert(3).await;
     let _heir = scene.heir(&config).await;

@@ -46,6 +46,9 @@ _outboxd() {
             outboxd,expire)
                 cmd="outboxd__subcmd__expire"
                 ;;
+            outboxd,healthcheck)
+                cmd="outboxd__subcmd__healthcheck"
+                ;;
             outboxd,help)
                 cmd="outboxd__subcmd__help"
                 ;;
@@ -88,8 +91,17 @@ _outboxd() {
             outboxd,seal)
                 cmd="outboxd__subcmd__seal"
                 ;;
+            outboxd,status)
+                cmd="outboxd__subcmd__status"
+                ;;
+            outboxd,tail)
+                cmd="outboxd__subcmd__tail"
+                ;;
             outboxd,verify)
                 cmd="outboxd__subcmd__verify"
+                ;;
+            outboxd,why)
+                cmd="outboxd__subcmd__why"
                 ;;
             outboxd__subcmd__help,cancel)
                 cmd="outboxd__subcmd__help__subcmd__cancel"
@@ -120,6 +132,9 @@ _outboxd() {
                 ;;
             outboxd__subcmd__help,expire)
                 cmd="outboxd__subcmd__help__subcmd__expire"
+                ;;
+            outboxd__subcmd__help,healthcheck)
+                cmd="outboxd__subcmd__help__subcmd__healthcheck"
                 ;;
             outboxd__subcmd__help,help)
                 cmd="outboxd__subcmd__help__subcmd__help"
@@ -163,8 +178,17 @@ _outboxd() {
             outboxd__subcmd__help,seal)
                 cmd="outboxd__subcmd__help__subcmd__seal"
                 ;;
+            outboxd__subcmd__help,status)
+                cmd="outboxd__subcmd__help__subcmd__status"
+                ;;
+            outboxd__subcmd__help,tail)
+                cmd="outboxd__subcmd__help__subcmd__tail"
+                ;;
             outboxd__subcmd__help,verify)
                 cmd="outboxd__subcmd__help__subcmd__verify"
+                ;;
+            outboxd__subcmd__help,why)
+                cmd="outboxd__subcmd__help__subcmd__why"
                 ;;
             outboxd__subcmd__help__subcmd__keygen,ed25519)
                 cmd="outboxd__subcmd__help__subcmd__keygen__subcmd__ed25519"
@@ -263,7 +287,7 @@ _outboxd() {
 
     case "${cmd}" in
         outboxd)
-            opts="-c -h -V --config --set --help --version run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations list keygen scope config codes completions man demo help"
+            opts="-c -h -V --config --set --help --version run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations status why tail healthcheck list keygen scope config codes completions man demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -720,8 +744,34 @@ _outboxd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        outboxd__subcmd__healthcheck)
+            opts="-c -h --ready --config --set --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         outboxd__subcmd__help)
-            opts="run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations list keygen scope config codes completions man demo help"
+            opts="run receive migrate check doctor check-url seal open verify rekey keys requeue cancel expire purge destinations status why tail healthcheck list keygen scope config codes completions man demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -861,6 +911,20 @@ _outboxd() {
             return 0
             ;;
         outboxd__subcmd__help__subcmd__expire)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__help__subcmd__healthcheck)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1182,7 +1246,49 @@ _outboxd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        outboxd__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__help__subcmd__tail)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         outboxd__subcmd__help__subcmd__verify)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__help__subcmd__why)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2234,6 +2340,82 @@ _outboxd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        outboxd__subcmd__status)
+            opts="-c -h --json --outbox --config --set --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --outbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__tail)
+            opts="-n -c -h --account --code --failed --lines --no-follow --json --outbox --config --set --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --account)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --code)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -n)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --outbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         outboxd__subcmd__verify)
             opts="-c -h --jwks --revocation --secret-file --at --url --body --scheme --profile --explain --json --config --set --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -2271,6 +2453,36 @@ _outboxd() {
                     ;;
                 --profile)
                     COMPREPLY=($(compgen -W "webhook request-signing request-signing-3.1" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        outboxd__subcmd__why)
+            opts="-c -h --json --outbox --config --set --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --outbox)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --config)

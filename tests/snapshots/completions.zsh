@@ -348,6 +348,56 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+'--outbox=[Of several \`\[\[outboxes\]\]\`, only the one with this name]:NAME:_default' \
+'-c+[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'--config=[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'*--set=[Overrides one setting, for example --set delivery.slots=64. May be repeated]:SECTION.KEY=VALUE:_default' \
+'--json[Print one JSON object]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(why)
+_arguments "${_arguments_options[@]}" : \
+'--outbox=[Of several \`\[\[outboxes\]\]\`, only the one with this name]:NAME:_default' \
+'-c+[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'--config=[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'*--set=[Overrides one setting, for example --set delivery.slots=64. May be repeated]:SECTION.KEY=VALUE:_default' \
+'--json[Print one JSON object]' \
+'-h[Print help]' \
+'--help[Print help]' \
+':webhook -- The webhook'\''s idempotency key, its task'\''s id, or its row'\''s number:_default' \
+&& ret=0
+;;
+(tail)
+_arguments "${_arguments_options[@]}" : \
+'--account=[Attempts for this account]:ID:_default' \
+'--code=[Attempts that ended with this code]:CODE:_default' \
+'-n+[How many of the last hour'\''s attempts to begin with]:N:_default' \
+'--lines=[How many of the last hour'\''s attempts to begin with]:N:_default' \
+'--outbox=[Of several \`\[\[outboxes\]\]\`, only the one with this name]:NAME:_default' \
+'-c+[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'--config=[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'*--set=[Overrides one setting, for example --set delivery.slots=64. May be repeated]:SECTION.KEY=VALUE:_default' \
+'--failed[Only attempts that were not taken]' \
+'--no-follow[End after those]' \
+'--json[Print one JSON object a line]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(healthcheck)
+_arguments "${_arguments_options[@]}" : \
+'-c+[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'--config=[Configuration file (TOML). Every key and its default\: outboxd config]:FILE:_files' \
+'*--set=[Overrides one setting, for example --set delivery.slots=64. May be repeated]:SECTION.KEY=VALUE:_default' \
+'--ready[Ask whether it is ready, which depends on its database and its clock too, and not only whether it lives]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 '*--state=[Rows in one of these states\: pending, in_flight, delivered, expired, invalid (quarantined). May be repeated]:STATE:(pending in_flight delivered expired invalid)' \
@@ -714,6 +764,22 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(why)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(tail)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(healthcheck)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (list)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -830,6 +896,10 @@ _outboxd_commands() {
 'expire:End open rows as though their retry horizon were over\: counted first, by filter' \
 'purge:Delete finished rows past their horizon\: counted first, by filter' \
 'destinations:Show where due rows are to go and which destinations are parked, why and for how long; or let one go' \
+'status:Say how it stands\: what is due and since when, what goes wrong and where, who delivers, and what to do about it' \
+'why:Tell one webhook'\''s life in plain words\: what happened, what happens next and when, or what to do' \
+'tail:Show attempts as they happen' \
+'healthcheck:Ask the daemon beside it whether it lives, for a container'\''s health check' \
 'list:List rows, newest first\: what state each is in, how often it was tried, what is next. By state, account, destination, age or code' \
 'keygen:Make an encryption key or a signing key' \
 'scope:Write, list and end the signing scopes of the table that every replica signs by (\`signing.scopes_table\`)' \
@@ -892,6 +962,11 @@ _outboxd__subcmd__expire_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd expire commands' commands "$@"
 }
+(( $+functions[_outboxd__subcmd__healthcheck_commands] )) ||
+_outboxd__subcmd__healthcheck_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd healthcheck commands' commands "$@"
+}
 (( $+functions[_outboxd__subcmd__help_commands] )) ||
 _outboxd__subcmd__help_commands() {
     local commands; commands=(
@@ -911,6 +986,10 @@ _outboxd__subcmd__help_commands() {
 'expire:End open rows as though their retry horizon were over\: counted first, by filter' \
 'purge:Delete finished rows past their horizon\: counted first, by filter' \
 'destinations:Show where due rows are to go and which destinations are parked, why and for how long; or let one go' \
+'status:Say how it stands\: what is due and since when, what goes wrong and where, who delivers, and what to do about it' \
+'why:Tell one webhook'\''s life in plain words\: what happened, what happens next and when, or what to do' \
+'tail:Show attempts as they happen' \
+'healthcheck:Ask the daemon beside it whether it lives, for a container'\''s health check' \
 'list:List rows, newest first\: what state each is in, how often it was tried, what is next. By state, account, destination, age or code' \
 'keygen:Make an encryption key or a signing key' \
 'scope:Write, list and end the signing scopes of the table that every replica signs by (\`signing.scopes_table\`)' \
@@ -972,6 +1051,11 @@ _outboxd__subcmd__help__subcmd__doctor_commands() {
 _outboxd__subcmd__help__subcmd__expire_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd help expire commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__help__subcmd__healthcheck_commands] )) ||
+_outboxd__subcmd__help__subcmd__healthcheck_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd help healthcheck commands' commands "$@"
 }
 (( $+functions[_outboxd__subcmd__help__subcmd__help_commands] )) ||
 _outboxd__subcmd__help__subcmd__help_commands() {
@@ -1094,10 +1178,25 @@ _outboxd__subcmd__help__subcmd__seal_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd help seal commands' commands "$@"
 }
+(( $+functions[_outboxd__subcmd__help__subcmd__status_commands] )) ||
+_outboxd__subcmd__help__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd help status commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__help__subcmd__tail_commands] )) ||
+_outboxd__subcmd__help__subcmd__tail_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd help tail commands' commands "$@"
+}
 (( $+functions[_outboxd__subcmd__help__subcmd__verify_commands] )) ||
 _outboxd__subcmd__help__subcmd__verify_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd help verify commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__help__subcmd__why_commands] )) ||
+_outboxd__subcmd__help__subcmd__why_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd help why commands' commands "$@"
 }
 (( $+functions[_outboxd__subcmd__keygen_commands] )) ||
 _outboxd__subcmd__keygen_commands() {
@@ -1302,10 +1401,25 @@ _outboxd__subcmd__seal_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd seal commands' commands "$@"
 }
+(( $+functions[_outboxd__subcmd__status_commands] )) ||
+_outboxd__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd status commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__tail_commands] )) ||
+_outboxd__subcmd__tail_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd tail commands' commands "$@"
+}
 (( $+functions[_outboxd__subcmd__verify_commands] )) ||
 _outboxd__subcmd__verify_commands() {
     local commands; commands=()
     _describe -t commands 'outboxd verify commands' commands "$@"
+}
+(( $+functions[_outboxd__subcmd__why_commands] )) ||
+_outboxd__subcmd__why_commands() {
+    local commands; commands=()
+    _describe -t commands 'outboxd why commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_outboxd" ]; then
