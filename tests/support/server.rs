@@ -95,7 +95,9 @@ impl Server {
     }
 
     /// Makes of a primary that crashed a standby of the one that took its place, to be started. What it alone had is lost.
-    pub fn rewind(&self, primary: &Server) {
+    pub async fn rewind(&self, primary: &Server) {
+        // One that was promoted a moment ago still gives its old timeline, which would need no rewinding.
+        primary.client("postgres").await.batch_execute("checkpoint").await.expect("it is the primary");
         let mut command = as_user(&self.programs.join("pg_rewind"));
         let source = format!("user=postgres dbname=postgres host={}", primary.directory.display());
         command.arg("-D").arg(self.data()).args(["-R", "--no-sync", "--source-server", &source]);

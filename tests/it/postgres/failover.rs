@@ -62,7 +62,7 @@ async fn p1_p3_a_standby_that_is_promoted_is_found_and_so_is_the_old_primary_whe
     scene.broken("failover", from);
 
     // The old primary comes back as a standby, read-only and first in the list.
-    first.rewind(&second);
+    first.rewind(&second).await;
     first.restart().await;
     scene.delivers(20).await;
     let from = moment();
