@@ -265,6 +265,9 @@ impl Stage {
                 daemon.set_clock(0);
             }
             Trouble::Files(_) => {
+                if life.is_starting() {
+                    daemon.excuse(&life);
+                }
                 let open = fs::read_dir(format!("/proc/{}/fd", life.pid)).map_or(3, Iterator::count);
                 limit(&life, &format!("--nofile={open}:"));
                 pause(lasts).await;

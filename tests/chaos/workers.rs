@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,6 +29,14 @@ const FAKETIME: &str = "faketime/libfaketime.so.1";
 pub struct Life {
     pub name: String,
     pub pid: Pid,
+    pub since: Instant,
+}
+
+impl Life {
+    /// One that cannot start says so and ends; one that serves goes on.
+    pub fn is_starting(&self) -> bool {
+        self.since.elapsed() < Duration::from_secs(5)
+    }
 }
 
 /// How the next process is started.
@@ -167,7 +175,8 @@ async fn keeper(shared: Arc<Shared>) {
         let start = std::mem::take(&mut *shared.next.lock().expect("no holder panics"));
         let name = format!("d{}.{incarnation}", shared.number);
         let mut child = runtime::spawn(&command(&shared, &name, &start)).expect("sh is there");
-        let life = Life { name: name.clone(), pid: Pid::from_raw(child.id().cast_signed()) };
+        let pid = Pid::from_raw(child.id().cast_signed());
+        let life = Life { name: name.clone(), pid, since: Instant::now() };
         shared.lives.lock().expect("no holder panics").push(life.clone());
         if start.kill_at.is_some() {
             shared.excused.lock().expect("no holder panics").insert(name.clone());

@@ -15,7 +15,9 @@ use crate::support::server::Server;
 async fn synchronous_standby(primary: &Server) -> Server {
     let standby = primary.standby().await;
     let client = primary.client("postgres").await;
-    for statement in ["alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"] {
+    // Its log is kept back to where the two part, which is what rewinding reads.
+    let settings = ["alter system set synchronous_standby_names = '*'", "alter system set wal_keep_size = '256MB'"];
+    for statement in settings.into_iter().chain(["select pg_reload_conf()"]) {
         client.batch_execute(statement).await.expect("the superuser may");
     }
     eventually("the standby is synchronous", async || {
