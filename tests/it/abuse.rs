@@ -99,7 +99,9 @@ pub fn config(world: &World, extra_anchors: &[&str]) -> Config {
     for (nth, pem) in extra_anchors.iter().enumerate() {
         anchors.push(text(&config.file_with_mode(&format!("more-{nth}.pem"), pem, 0o644)));
     }
+    // Each peer is waited for as long as an attempt may take, all of them at once.
     config
+        .set("delivery.slots", 256)
         .set("egress.trust_anchors", anchors)
         .set("egress.attempt_timeout", "3s")
         .set("retry.base", "10m")
