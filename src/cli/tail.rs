@@ -1,7 +1,7 @@
 //! `outboxd tail`: attempts as they are written down, one line each. It reads the history, and so sees what every replica does.
 
-use std::collections::HashSet;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -15,8 +15,10 @@ use crate::store::{Followed, KeptAttempt, Store};
 const EVERY: Duration = Duration::from_millis(500);
 /// An attempt may become visible a little after one that was written down later.
 const OVERLAP: f64 = 5.0;
-/// What is looked back for the first lines.
-const BEFORE: f64 = 3600.0;
+/// And no later than this: its statement would have been given up.
+const LATEST: f64 = 30.0;
+/// How far is looked back for the first lines: where much happens, they are found in the last seconds.
+const BEFORE: [f64; 4] = [5.0, 60.0, 600.0, 3600.0];
 /// In one look; more than that nobody reads.
 const AT_ONCE: u32 = 2_000;
 
@@ -58,15 +60,23 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 async fn follow(args: &Args, store: &Store) -> Result<(), Failure> {
     let followed = Followed { account: args.account.clone(), code: args.code.clone(), failed: args.failed };
     let now = store.probe_clock().await?;
-    let mut seen = HashSet::new();
-    let (mut since, mut most) = (now - BEFORE, args.lines);
+    let begun = Instant::now();
+    let mut seen: HashMap<(i64, i32), f64> = HashMap::new();
     let mut last = now;
+    let mut first = true;
     loop {
-        match look(store, since, &followed, most).await {
+        let looked = match std::mem::take(&mut first) {
+            true => look_back(store, now, &followed, args.lines).await,
+            false => look(store, last - OVERLAP, &followed, AT_ONCE).await,
+        };
+        match looked {
             Ok(found) => {
                 let mut lines = String::new();
                 // The newest come first, and the last one is to stand at the bottom.
-                for attempt in found.iter().rev().filter(|attempt| seen.insert((attempt.row, attempt.attempt))) {
+                for attempt in found.iter().rev() {
+                    if seen.insert((attempt.row, attempt.attempt), attempt.settled_at).is_some() {
+                        continue;
+                    }
                     lines += &if args.json { in_json(attempt) } else { in_words(attempt) };
                     last = last.max(attempt.settled_at);
                 }
@@ -78,13 +88,23 @@ async fn follow(args: &Args, store: &Store) -> Result<(), Failure> {
         if args.no_follow {
             return Ok(());
         }
-        // Those of before the next look cannot come again.
-        if seen.len() > 100_000 {
-            seen.clear();
-        }
-        (since, most) = (last - OVERLAP, AT_ONCE);
+        // Where nothing comes, what is looked through must not grow.
+        last = last.max(now + begun.elapsed().as_secs_f64() - LATEST);
+        seen.retain(|_, settled_at| *settled_at > last - 2.0 * OVERLAP);
         tokio::time::sleep(EVERY).await;
     }
+}
+
+/// The last ones of before.
+async fn look_back(store: &Store, now: f64, followed: &Followed, most: u32) -> Result<Vec<KeptAttempt>, Failure> {
+    let mut found = Vec::new();
+    for before in BEFORE {
+        found = look(store, now - before, followed, most).await?;
+        if found.len() >= most as usize {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 async fn look(store: &Store, since: f64, followed: &Followed, most: u32) -> Result<Vec<KeptAttempt>, Failure> {
