@@ -396,14 +396,15 @@ fn limit(life: &Life, what: &str) {
 }
 
 impl Outcome {
-    pub fn is_sound(&self) -> bool {
-        self.report.breaches().is_empty() && self.report.unsettled.is_empty() && self.strange.is_empty()
-    }
-
-    pub fn breaches(&self) -> String {
+    /// What breaks a promise, a line each, after the last words of the daemons.
+    pub fn sound(&self) -> Result<(), String> {
         let open = self.report.unsettled.iter().map(|one| format!("not settled: {one}"));
         let all: Vec<String> = self.report.breaches().into_iter().chain(open).chain(self.strange.clone()).collect();
-        format!("{}\n{}", all.join("\n"), self.logs)
+        if all.is_empty() {
+            return Ok(());
+        }
+        println!("{}", self.logs);
+        Err(all.join("\n"))
     }
 }
 

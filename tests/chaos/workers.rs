@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::proxy::Proxy;
 use crate::support::config::{Config, text};
-use crate::support::eventually::{PATIENCE, within};
+use crate::support::eventually::{PATIENCE, eventually, within};
 use crate::support::peer::Peer;
 use crate::support::runtime;
 use crate::{SKEWED, pause};
@@ -36,6 +36,14 @@ impl Life {
     /// One that cannot start says so and ends; one that serves goes on.
     pub fn is_starting(&self) -> bool {
         self.since.elapsed() < Duration::from_secs(5)
+    }
+
+    /// Whether SIGTERM has its handler, by the kernel's word.
+    fn listens(&self) -> Result<(), String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).map_err(|error| error.to_string())?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).ok_or("no mask")?.trim();
+        let mask = u64::from_str_radix(caught, 16).map_err(|error| error.to_string())?;
+        if mask >> (Signal::SIGTERM as u32 - 1) & 1 == 1 { Ok(()) } else { Err(format!("it catches {caught}")) }
     }
 }
 
@@ -138,8 +146,14 @@ impl Daemon {
         self.shared.config.file("clock", format!("{seconds:+}"));
     }
 
-    /// For good, as an operator would. Its exit status must be good.
+    /// For good, as an operator would. Its exit status must be good: of a process that listens by now, and not of one that has hardly
+    /// begun, which the signal itself would end.
     pub async fn stop(&self) {
+        let listens = async || match &*self.shared.now.borrow() {
+            Some(life) => life.listens(),
+            None => Err("none runs".into()),
+        };
+        eventually("a daemon listens to SIGTERM", listens).await;
         self.shared.over.send_replace(true);
         let life = self.shared.now.borrow().clone();
         if let Some(life) = life {
