@@ -11,11 +11,11 @@ use crate::support::metrics::{ATTEMPTS, LEASES_LOST};
 use crate::support::receiver::Answer;
 use crate::support::world::World;
 
-/// A daemon that has stopped itself at the point, its lease over, and the row delivered by another meanwhile.
-async fn stopped_past_its_lease(world: &World, point: &str) -> Daemon {
+/// A daemon that has stopped itself by these orders, its lease over, and the row delivered by another meanwhile.
+async fn stopped_past_its_lease(world: &World, orders: &str) -> Daemon {
     let config = world.hasty_config();
     world.insert("/hooks", 1).await;
-    let daemon = Daemon::spawn(&config.clone().environment("KILLPOINTS", &format!("{point}:stop:1")));
+    let daemon = Daemon::spawn(&config.clone().environment("KILLPOINTS", orders));
     eventually("it stands still", async || match daemon.proc("stat").rsplit_once(") ") {
         Some((_, rest)) if rest.starts_with('T') => Ok(()),
         other => Err(format!("{other:?}")),
@@ -43,9 +43,10 @@ async fn goes_on(world: &World, daemon: &Daemon, code: &str) {
 }
 
 #[tokio::test]
-async fn p5_stopped_before_the_lease_check_it_sends_nothing_once_its_lease_is_over() {
+async fn p5_stopped_before_the_lease_check_it_does_not_begin_once_its_lease_is_over() {
     let world = World::new().await;
-    let daemon = stopped_past_its_lease(&world, "k1").await;
+    // If it opened the row all the same, that would be its end.
+    let daemon = stopped_past_its_lease(&world, "k1:stop:1,k2:kill:1").await;
     goes_on(&world, &daemon, "lease_short").await;
     assert_eq!(world.receiver.received().len(), 1);
 }
@@ -53,7 +54,7 @@ async fn p5_stopped_before_the_lease_check_it_sends_nothing_once_its_lease_is_ov
 #[tokio::test]
 async fn p5_stopped_while_it_prepared_it_sends_nothing_once_its_lease_is_over() {
     let world = World::new().await;
-    let daemon = stopped_past_its_lease(&world, "k3").await;
+    let daemon = stopped_past_its_lease(&world, "k3:stop:1").await;
     goes_on(&world, &daemon, "lease_short").await;
     assert_eq!(world.receiver.received().len(), 1);
 }
@@ -62,7 +63,7 @@ async fn p5_stopped_while_it_prepared_it_sends_nothing_once_its_lease_is_over() 
 #[tokio::test]
 async fn p5_stopped_after_the_last_check_its_late_word_is_not_taken() {
     let world = World::new().await;
-    let daemon = stopped_past_its_lease(&world, "k4").await;
+    let daemon = stopped_past_its_lease(&world, "k4:stop:1").await;
     goes_on(&world, &daemon, "connect_timeout").await;
     assert!(world.receiver.received().len() <= 2, "more than one late send");
 }
@@ -71,7 +72,7 @@ async fn p5_stopped_after_the_last_check_its_late_word_is_not_taken() {
 async fn p3_stopped_with_the_request_sent_its_late_word_is_not_taken() {
     let world = World::new().await;
     world.receiver.answers(vec![Answer::Silent, Answer::status(200)]);
-    let daemon = stopped_past_its_lease(&world, "k7").await;
+    let daemon = stopped_past_its_lease(&world, "k7:stop:1").await;
     goes_on(&world, &daemon, "reply_timeout").await;
     assert_eq!(world.receiver.tally().values().collect::<Vec<_>>(), [&2]);
 }
@@ -80,7 +81,7 @@ async fn p3_stopped_with_the_request_sent_its_late_word_is_not_taken() {
 async fn p3_stopped_with_the_reply_in_hand_its_late_word_is_not_taken() {
     let world = World::new().await;
     world.receiver.answers(vec![Answer::status(410), Answer::status(200)]);
-    let daemon = stopped_past_its_lease(&world, "k8").await;
+    let daemon = stopped_past_its_lease(&world, "k8:stop:1").await;
     goes_on(&world, &daemon, "http_gone").await;
     assert_eq!(world.receiver.tally().values().collect::<Vec<_>>(), [&2]);
 }
