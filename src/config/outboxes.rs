@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Config, ConfigError, EnvironmentSecrets, LOOPS, Settings, refuse, secret_file, set};
 use crate::secret::Secret;
-use crate::store::{StoreConfig, TableName};
+use crate::store::{Plans, StoreConfig, TableName};
 
 /// Each has four loops, a pool and a part of the slots.
 const MOST: usize = 32;
@@ -198,7 +198,7 @@ impl Config {
             connect_timeout: database.connect_timeout,
             statement_timeout: database.statement_timeout,
             table: table_name(place.keys.table, table)?,
-            keep_plans: false,
+            plans: Plans::Afresh,
             bitmaps: false,
         })
     }

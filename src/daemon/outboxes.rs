@@ -17,7 +17,7 @@ use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
 use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Tools, Watches};
 use crate::settle;
-use crate::store::{Kind, Store};
+use crate::store::{Kind, Plans, Store, StoreConfig};
 use crate::telemetry::health::{Condition, Health};
 use crate::telemetry::meter::Meter;
 use crate::verdict::Cause;
@@ -90,6 +90,7 @@ impl Outbox {
         let OutboxConfig { name, weight, store } = config;
         let meter: Meter = health.meter.clone();
         meter.begin(Cause::ALL.iter().map(|cause| cause.code()));
+        let store = StoreConfig { plans: Plans::Kept, ..store };
         let store = Store::open(&store, Arc::new(move |seen| meter.statement(seen)))?;
         let span = match &name {
             Some(name) => tracing::error_span!("outbox", outbox = %name),

@@ -14,7 +14,7 @@ use crate::config::{Config, Receive};
 use crate::deliver::{Phase, Phases, report_expiry};
 use crate::receive::server::{Certificate, Listener, Server};
 use crate::receive::{Forwarder, Profile, ProfileError, Worker};
-use crate::store::{Kind, Store, StoreConfig, StoreError};
+use crate::store::{Kind, Plans, Store, StoreConfig, StoreError};
 use crate::telemetry::expiry::Expiring;
 use crate::telemetry::health::{Condition, Health, Loop};
 use crate::telemetry::meter::Meter;
@@ -37,7 +37,7 @@ pub(crate) async fn run(config: Config) -> Result<(), DaemonError> {
     let recorder = open_telemetry(&settings.log)?;
     let (mut signals, mut hangup) = (Signals::listen()?, on(SignalKind::hangup())?);
     // Planning would be a good part of what a notification costs, and a table without rows has no other plan than a full one.
-    let database = StoreConfig { keep_plans: true, ..config.store()? };
+    let database = StoreConfig { plans: Plans::KeptIfNoWorse, ..config.store()? };
     let meter = Meter::default();
     let store = Arc::new(Store::open(&database, Arc::new(move |seen| meter.statement(seen)))?);
     let profile = Profile::load(&config, store.clone())?;

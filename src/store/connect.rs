@@ -40,11 +40,33 @@ pub(crate) struct StoreConfig {
     /// The longest that one statement may take from asking for a connection to the last row of its answer.
     pub(crate) statement_timeout: Duration,
     pub(crate) table: TableName,
-    /// Plans are made once where that is no worse, and kept: for statements that find every row by its key.
-    pub(crate) keep_plans: bool,
+    pub(crate) plans: Plans,
     /// Rows may be gathered by more than one index, or by one of blocks: for who looks at what happened lately. Claims and
     /// settles must not be planned so.
     pub(crate) bitmaps: bool,
+}
+
+/// When a statement is planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plans {
+    /// Each time that it is asked, for what it is asked with: for who asks once.
+    Afresh,
+    /// Once where that is no worse: for statements that find every row by its key.
+    KeptIfNoWorse,
+    /// Once. Planning a batch would cost as much as two rows of it.
+    Kept,
+}
+
+impl Plans {
+    /// Where nothing but an index can be read and nothing but a loop can join, a plan that was made when the table was empty is
+    /// the one for millions of rows.
+    fn settings(self) -> &'static str {
+        match self {
+            Plans::Afresh => "-c plan_cache_mode=force_custom_plan",
+            Plans::KeptIfNoWorse => "-c plan_cache_mode=auto",
+            Plans::Kept => "-c plan_cache_mode=force_generic_plan -c enable_hashjoin=off -c enable_mergejoin=off",
+        }
+    }
 }
 
 impl StoreConfig {
@@ -124,7 +146,6 @@ pub(super) fn hosts(config: &StoreConfig) -> Result<Arc<Hosts>, OpenError> {
 fn session_settings(config: &StoreConfig) -> String {
     // The server gives up a little before we do, so that it is not left working for no one.
     let server_timeout = (config.statement_timeout * 9 / 10).as_millis().max(1);
-    let plans = if config.keep_plans { "auto" } else { "force_custom_plan" };
     let bitmaps = if config.bitmaps { "enable_bitmapscan=on" } else { "enable_bitmapscan=off" };
     let settings = [
         &format!("statement_timeout={server_timeout}"),
@@ -136,12 +157,10 @@ fn session_settings(config: &StoreConfig) -> String {
         // and read and sorted all of them for each claim. Every statement of ours has an index in its order.
         "enable_seqscan=off",
         bitmaps,
-        // A plan kept from when the table was small would be as bad; planning a batch costs 0.3 ms.
-        &format!("plan_cache_mode={plans}"),
         // Where an index is missing, the cost of what is off would call for it.
         "jit=off",
     ];
-    settings.map(|setting| format!("-c {setting}")).join(" ")
+    settings.map(|setting| format!("-c {setting}")).join(" ") + " " + config.plans.settings()
 }
 
 /// Connects like deadpool's own, but to several hosts, and leaves it to the statement that fails to tell of a lost

@@ -182,7 +182,7 @@ fn config(url: &str) -> StoreConfig {
         connect_timeout: Duration::from_secs(10),
         statement_timeout: Duration::from_secs(30),
         table: table(),
-        keep_plans: false,
+        plans: Plans::Kept,
         bitmaps: false,
     }
 }

@@ -1,19 +1,46 @@
 //! How the statements find their rows: by index, and no further than they need.
 
+use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use super::*;
 use crate::store::Watermark;
 
-/// The plan as it was run in one of the store's own sessions; the work is undone.
+/// The plan that a daemon's session keeps, as it was run; the work is undone. One that is made for these parameters, as commands
+/// have it, reads hardly less.
 async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
-    let sql = format!("explain (analyze, buffers, timing off, summary off) {}", statement.sql);
-    let typed: Vec<(Parameter<'_>, Type)> = parameters.iter().copied().zip(statement.types.iter().cloned()).collect();
     let client = db.store.door.pool.get().await.expect("a connection is free");
+    let asked = prepare(&client, "asked", statement, parameters).await;
+    // The first time, catalogs are read as well.
+    explain(&client, &asked).await;
+    let kept = explain(&client, &asked).await;
+    let afresh = "set plan_cache_mode = force_custom_plan; set enable_hashjoin = on; set enable_mergejoin = on";
+    client.batch_execute(afresh).await.expect("anybody may");
+    let afresh = explain(&client, &asked).await;
+    client.batch_execute("reset all; deallocate asked").await.expect("it was prepared");
+    assert!(pages(&kept) <= pages(&afresh) * 5 / 4 + 20, "kept: {kept}\n\nafresh: {afresh}");
+    kept
+}
+
+/// The statement by a name, and what calls it with these parameters.
+async fn prepare(client: &Client, name: &str, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
+    let types: Vec<&str> = statement.types.iter().map(Type::name).collect();
+    let types = if types.is_empty() { String::new() } else { format!("({})", types.join(", ")) };
+    client.batch_execute(&format!("prepare {name} {types} as {}", statement.sql)).await.expect("it can be prepared");
+    let mut literals = Vec::new();
+    for (parameter, kind) in parameters.iter().zip(&statement.types) {
+        let quoted = client.query_typed("select quote_nullable($1::text)", &[(*parameter, kind.clone())]).await;
+        literals.push(quoted.expect("it has a text")[0].get::<_, String>(0));
+    }
+    let literals = if literals.is_empty() { String::new() } else { format!("({})", literals.join(", ")) };
+    format!("execute {name} {literals}")
+}
+
+async fn explain(client: &Client, asked: &str) -> String {
     client.batch_execute("begin").await.expect("it begins");
-    let rows = client.query_typed(&sql, &typed).await.expect("it explains");
+    let rows = client.query(&format!("explain (analyze, buffers, timing off, summary off) {asked}"), &[]).await;
     client.batch_execute("rollback").await.expect("it is undone");
-    rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+    rows.expect("it explains").iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
 }
 
 /// Everything is found by this index, none of it by reading or sorting more than is wanted.
@@ -26,13 +53,18 @@ fn assert_by_index(plan: &str, index: &str, most_pages: u64) {
 /// Pages that the whole plan touched: the first line with buffers belongs to the topmost node.
 fn pages(plan: &str) -> u64 {
     let line = plan.lines().find(|line| line.contains("Buffers: shared")).expect("the plan counts buffers");
-    line.split_whitespace().filter_map(|word| word.split_once('=')).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
+    let counts = line.split_whitespace().filter_map(|word| word.split_once('='));
+    counts.filter(|(what, _)| ["hit", "read"].contains(what)).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
 }
 
 async fn fill(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
+    db.run(&format!("alter table {TABLE} set (autovacuum_enabled = off)")).await;
+    put(db, rows, state, available_at, retry_until).await;
+}
+
+async fn put(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
     db.run(&format!(
-        "alter table {TABLE} set (autovacuum_enabled = off); \
-         insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, \
+        "insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, \
          encrypted_body, envelope_nonce, retry_horizon_seconds, state, available_at, first_attempt_at, retry_until) \
          select 'p' || gen_random_uuid(), 'a', 't', 'completed', 'https://h' || n % 10 || '.example/x', 'o', \
          'p' || gen_random_uuid(), convert_to(repeat('x', 500), 'UTF8'), convert_to('twelve bytes', 'UTF8'), 86400, \
@@ -246,6 +278,72 @@ async fn a_settle_looks_up_each_row_whatever_the_statistics_say() {
     let plan = plan(&db, &db.store.statements.settle_delivered, &[&ids, &tokens, &statuses]).await;
     assert!(plan.contains("rows=100 loops=1"), "{plan}");
     assert_by_index(&plan, "pkey", 3000);
+}
+
+/// A daemon starts on an empty table, and no statistics are made until after the backlog has come.
+#[tokio::test]
+async fn a_plan_that_was_made_when_the_table_was_empty_serves_a_large_one() {
+    let db = Database::new(Schema::Ours).await;
+    fill(&db, 0, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    let (full, rooms, flying) = (FULL[..2].to_vec(), vec![0; 2], vec![64; 2]);
+    let (accounts, shares, others) = (Vec::<&str>::new(), Vec::<i32>::new(), None::<i32>);
+    let named = vec!["h3.example"];
+    let (times, from) = (vec![Position::HEAD.at], vec![Position::HEAD.id]);
+    let (ids, tokens, statuses) = ((39_901..=40_000).collect::<Vec<i64>>(), vec!["t"; 100], vec![200; 100]);
+    let (seconds, text, whole) = (vec![1.0_f64; 100], vec!["http_server_error"; 100], vec![1_i64; 100]);
+    let claim: [Parameter<'_>; 10] =
+        [&100_i64, &1_000_000_i64, &"t", &60_f64, &full, &rooms, &64, &accounts, &shares, &others];
+    let around: [Parameter<'_>; 14] = [
+        &100_i64,
+        &1_000_000_i64,
+        &"t",
+        &60_f64,
+        &full,
+        &rooms,
+        &flying,
+        &64,
+        &Position::HEAD.at,
+        &Position::HEAD.id,
+        &400_i64,
+        &named,
+        &times,
+        &from,
+    ];
+    let delivered: [Parameter<'_>; 3] = [&ids, &tokens, &statuses];
+    let failed = vec!["failed"; 100];
+    let attempts: [Parameter<'_>; 8] = [&seconds, &statuses, &failed, &statuses, &text, &text, &text, &whole];
+    let recorded = [&delivered[..], &attempts].concat();
+    let retried: [Parameter<'_>; 5] = [&ids, &tokens, &seconds, &statuses, &text];
+    let given_back: [Parameter<'_>; 3] = [&ids, &tokens, &seconds];
+    let sample: [Parameter<'_>; 2] = [&1000_i64, &accounts];
+    let (bounded, kept) =
+        ([&1000_i64 as Parameter<'_>, &None::<i64>], [&1000_i64 as Parameter<'_>, &None::<i64>, &0.0_f64]);
+    let s = &db.store.statements;
+    let cases: [(&Statement, &[Parameter<'_>], &str, u64); 9] = [
+        (&s.claim_due, &claim, "work_idx", 5000),
+        (&s.claim_around, &around, "work_idx", 5000),
+        (&s.settle_delivered, &delivered, "pkey", 3000),
+        (&s.settle_delivered_recorded, &recorded, "pkey", 4500),
+        (&s.settle_retried, &retried, "pkey", 4000),
+        (&s.give_back, &given_back, "pkey", 4000),
+        (&s.expire_overdue, &bounded, "open_rows_idx", 20),
+        (&s.purge_settled, &kept, "retry_until_idx", 20),
+        (&s.sample_backlog, &sample, "work_idx", 1100),
+    ];
+    let client = db.store.door.pool.get().await.expect("a connection is free");
+    let mut asked = Vec::new();
+    for (nth, (statement, parameters, ..)) in cases.iter().enumerate() {
+        let ask = prepare(&client, &format!("asked_{nth}"), statement, parameters).await;
+        explain(&client, &ask).await;
+        asked.push(ask);
+    }
+    put(&db, 20_000, "pending", LONG_AGO, HORIZON_AHEAD).await;
+    put(&db, 20_000, "in_flight", SOON, HORIZON_AHEAD).await;
+    put(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
+    db.run(&format!("update {TABLE} set lease_token = 't' where id between 39901 and 40000")).await;
+    for (ask, (_, _, index, most_pages)) in asked.iter().zip(&cases) {
+        assert_by_index(&explain(&client, ask).await, index, *most_pages);
+    }
 }
 
 #[tokio::test]
