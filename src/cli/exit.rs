@@ -85,6 +85,11 @@ impl Failure {
         Failure { message: format!("{title}{}", self.message), ..self }
     }
 
+    /// The same, and what else is known of it.
+    pub(super) fn also(self, known: &str) -> Failure {
+        Failure { message: format!("{}; {known}", self.message), ..self }
+    }
+
     /// The same code under another sentence.
     pub(super) fn summed_up(self, message: &str) -> Failure {
         Failure { code: self.code, message: message.to_owned() }

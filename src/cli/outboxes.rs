@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Failure;
+use super::table::{brief, harmless};
 use crate::config::{Config, OutboxConfig};
-use crate::store::{Store, TableName};
+use crate::store::{Blocker, Store, StoreError, TableName};
 
 #[derive(clap::Args)]
 pub(super) struct OutboxArgs {
@@ -31,6 +32,16 @@ impl Chosen {
     /// What stands before a sentence about one among several.
     pub(super) fn title(&self) -> String {
         self.name.as_ref().map(|name| format!("outbox {name}: ")).unwrap_or_default()
+    }
+
+    /// What a command ends with when a statement failed: whose it was, and who is in the way, if somebody is.
+    pub(super) async fn failure(&self, error: StoreError) -> Failure {
+        let blockers = match error.is_timeout() {
+            true => self.store.find_blockers().await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let failure = Failure::from(error).about(&self.title());
+        blockers.iter().fold(failure, |failure, blocker| failure.also(&in_the_way(blocker)))
     }
 
     /// The line that stands above what is told of one among several.
@@ -93,6 +104,24 @@ impl OutboxArgs {
         outboxes.truncate(1);
         outboxes.pop().ok_or_else(|| Failure::config("no outbox is configured".into()))
     }
+}
+
+/// Who holds a lock, and how to end it.
+pub(super) fn in_the_way(blocker: &Blocker) -> String {
+    let user = blocker.user.as_ref().map(|user| format!(" of user {user}")).unwrap_or_default();
+    let known = [blocker.name.clone().filter(|name| !name.is_empty()), blocker.state.clone()];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+    let since = blocker.since.map(|since| format!(" since {}", brief(since))).unwrap_or_default();
+    let (who, end) = match blocker.pid {
+        Some(pid) => (format!("session {pid}"), format!("end it: `select pg_terminate_backend({pid})`")),
+        None => ("a prepared transaction".to_owned(), "end it: see pg_prepared_xacts".to_owned()),
+    };
+    let waiting = match blocker.waiting {
+        0 => "the outbox is locked".to_owned(),
+        waiting => format!("{waiting} session(s) wait for it"),
+    };
+    harmless(&format!("{who}{user}{known} holds a lock{since}, and {waiting}: {end}"))
 }
 
 fn to_look(mut outbox: OutboxConfig) -> OutboxConfig {

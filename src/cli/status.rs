@@ -13,7 +13,7 @@ use super::seal::print;
 use super::table::{brief, harmless};
 use super::{Failure, block_on};
 use crate::config::Config;
-use crate::store::{Backlog, Replica, ShownDestination, States};
+use crate::store::{Backlog, Blocker, Replica, ShownDestination, States, StoreError};
 
 /// Rows of a kind are counted so far; the cost does not grow with the table.
 const COUNTED: u32 = 10_000;
@@ -56,13 +56,17 @@ struct Standing {
     replicas: Option<Vec<Replica>>,
     /// Who holds the oldest snapshot that is older than `sweep.snapshot_warning`, and for how long.
     holder: Option<(String, Duration)>,
+    blockers: Vec<Blocker>,
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all_to_look(config)?;
     block_on(async {
         for outbox in &chosen {
-            let standing = look(outbox, config).await.map_err(|failure| failure.about(&outbox.title()))?;
+            let standing = match look(outbox, config).await {
+                Ok(standing) => standing,
+                Err(error) => return Err(outbox.failure(error).await),
+            };
             print(&match args.json {
                 true => standing.in_json(outbox),
                 false => outbox.heading() + &standing.in_words(),
@@ -72,7 +76,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     })
 }
 
-async fn look(outbox: &Chosen, config: &Config) -> Result<Standing, Failure> {
+async fn look(outbox: &Chosen, config: &Config) -> Result<Standing, StoreError> {
     let store = &outbox.store;
     // The first statement connects as well.
     store.probe_clock().await?;
@@ -101,6 +105,7 @@ async fn look(outbox: &Chosen, config: &Config) -> Result<Standing, Failure> {
         destinations,
         replicas: store.list_replicas().await?,
         holder,
+        blockers: store.find_blockers().await?,
     })
 }
 

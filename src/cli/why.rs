@@ -3,7 +3,7 @@
 
 mod outlook;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outboxes::{Chosen, OutboxArgs};
 use super::seal::print;
@@ -11,11 +11,13 @@ use super::table::{Table, brief, harmless};
 use super::tail::object;
 use super::{Failure, block_on};
 use crate::config::Config;
-use crate::store::{KeptAttempt, Life};
+use crate::store::{KeptAttempt, Life, Steered, StoreError};
 use outlook::{Circumstances, Outlook, span};
 
 /// The newest that are shown; all of them count.
 const ATTEMPTS: u32 = 50;
+/// The newest of the audit that are looked through.
+const AUDIT_LINES: u32 = 2000;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -42,6 +44,8 @@ struct Told {
     life: Option<Life>,
     /// The newest first. None: there is no history.
     attempts: Option<Vec<KeptAttempt>>,
+    /// The last first.
+    steered: Vec<Steered>,
     outlook: Outlook,
 }
 
@@ -49,7 +53,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all(config)?;
     block_on(async {
         for outbox in &chosen {
-            let told = look(args, outbox).await.map_err(|failure| failure.about(&outbox.title()))?;
+            let told = match look(args, outbox).await {
+                Ok(told) => told,
+                Err(error) => return Err(outbox.failure(error).await),
+            };
             if let Some(told) = told {
                 return print(&match args.json {
                     true => told.in_json(outbox),
@@ -64,7 +71,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     })
 }
 
-async fn look(args: &Args, outbox: &Chosen) -> Result<Option<Told>, Failure> {
+async fn look(args: &Args, outbox: &Chosen) -> Result<Option<Told>, StoreError> {
     let store = &outbox.store;
     let name = args.webhook.as_str();
     let mut life = store.read_life(None, Some(name)).await?;
@@ -73,10 +80,15 @@ async fn look(args: &Args, outbox: &Chosen) -> Result<Option<Told>, Failure> {
     }
     let key = life.as_ref().map_or(name, |life| life.key.as_str());
     let attempts = store.read_attempts(key, ATTEMPTS).await?;
+    let row = life.as_ref().map(|life| life.id).or(attempts.iter().flatten().map(|attempt| attempt.row).next());
+    let steered = match row {
+        Some(row) => store.read_steps(row, AUDIT_LINES).await?,
+        None => Vec::new(),
+    };
     let Some(life) = life else {
         let Some(last) = attempts.as_ref().and_then(|attempts| attempts.first()) else { return Ok(None) };
         let outlook = Outlook::of_gone(last);
-        return Ok(Some(Told { life: None, attempts, outlook }));
+        return Ok(Some(Told { life: None, attempts, steered, outlook }));
     };
     let parked = match life.destination.as_str() {
         "" => None,
@@ -84,7 +96,7 @@ async fn look(args: &Args, outbox: &Chosen) -> Result<Option<Told>, Failure> {
     };
     let replicas = store.list_replicas().await?.map(|replicas| replicas.len());
     let outlook = Outlook::of(&life, &Circumstances { parked, replicas });
-    Ok(Some(Told { life: Some(life), attempts, outlook }))
+    Ok(Some(Told { life: Some(life), attempts, steered, outlook }))
 }
 
 impl Told {
@@ -96,6 +108,9 @@ impl Told {
             text += &format!("{} ({}), account {}, key {}\n", last.task, last.task_type, last.account, last.key);
         }
         text += &self.attempts_in_words();
+        for one in self.steered.iter().rev() {
+            text += &in_words(one);
+        }
         let Outlook { now, next, advice } = &self.outlook;
         text += &format!("\nnow   {now}\nnext  {next}\n");
         if let Some(advice) = advice {
@@ -143,7 +158,8 @@ impl Told {
     fn in_json(&self, outbox: &Chosen) -> String {
         let Outlook { now, next, advice } = &self.outlook;
         let attempts: Option<Vec<_>> = self.attempts.as_ref().map(|all| all.iter().rev().map(object).collect());
-        let mut all = json!({"now": now, "next": next, "do": advice, "attempts": attempts});
+        let steered: Vec<_> = self.steered.iter().rev().map(steered_object).collect();
+        let mut all = json!({"now": now, "next": next, "do": advice, "attempts": attempts, "operators": steered});
         if let Some(life) = &self.life {
             let row = json!({
                 "id": life.id, "task_id": life.task, "account_id": life.account, "task_type": life.task_type,
@@ -157,6 +173,20 @@ impl Told {
         outbox.put_name(&mut all);
         format!("{all}\n")
     }
+}
+
+/// What an operator did, and why.
+fn in_words(one: &Steered) -> String {
+    let Steered { action, actor, reason, ago, former_key } = one;
+    let key = former_key.as_ref().map(|key| format!("; its key was {key} before")).unwrap_or_default();
+    format!("{action} by {actor} {} ago: {reason}{key}\n", brief(*ago))
+}
+
+fn steered_object(one: &Steered) -> Value {
+    let Steered { action, actor, reason, ago, former_key } = one;
+    json!({
+        "action": action, "actor": actor, "reason": reason, "ago_seconds": ago.as_secs_f64(), "former_key": former_key,
+    })
 }
 
 fn headline(life: &Life) -> String {

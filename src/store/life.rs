@@ -123,7 +123,7 @@ impl Store {
 }
 
 /// A schema of before, or a user who may not look, is no error here.
-fn where_kept<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn where_kept<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(error) if matches!(error.kind, Kind::Schema { .. } | Kind::Permission) => Ok(None),

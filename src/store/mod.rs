@@ -1,6 +1,7 @@
 //! The only room that names Postgres: one function for each `.sql` file, each one statement, one answer, and no
 //! connection kept. It decides nothing about rows; what the statements guard is written in their files.
 
+mod blockers;
 mod claim;
 mod connect;
 mod demo;
@@ -42,8 +43,9 @@ use std::time::Duration;
 
 use tokio_postgres::Row as Answer;
 
+pub(crate) use blockers::Blocker;
 pub(crate) use claim::{AccountRooms, Broken, ClaimRequest, Claimed, DestinationRoom, Lease, LeaseToken, ReadComposed};
-pub(crate) use connect::{OpenError, StoreConfig};
+pub(crate) use connect::{OpenError, Plans, StoreConfig};
 pub(crate) use demo::{DemoMessage, DemoRows};
 pub(crate) use error::{Damage, Kind, StoreError};
 pub(crate) use filter::Filter;
@@ -66,7 +68,7 @@ pub(crate) use sealed::{Access, Content, Place, Replacement, SealedItem};
 pub(crate) use settle::{Delivered, GivenBack, Lost, Quarantined, Retried, RowState, Settled};
 pub(crate) use snapshots::{Holder, HolderKind, Snapshots};
 pub(crate) use statement::{Observation, Observer};
-pub(crate) use steer::{Action, HandCap, Order, PastContent, RecentRows, Renewed, Steerable};
+pub(crate) use steer::{Action, HandCap, Order, PastContent, RecentRows, Renewed, Steerable, Steered};
 pub(crate) use sweep::{Swept, Watermark};
 pub(crate) use table::TableName;
 pub(crate) use webhook_inbox::{Delivery, Kept, NonceCaps, NonceCount, SeenSignature};

@@ -99,6 +99,7 @@ statements! {
     beat_ear = "outbox/beat_ear" (TEXT);
     prove_ear = "outbox/prove_ear" (INT4, TEXT);
     find_snapshots = "outbox/find_snapshots" ();
+    find_blockers = "outbox/find_blockers" (TEXT);
     read_sealed = "outbox/read_sealed" (INT8, TEXT);
     read_registration = "registry/read_registration" (TEXT);
     inspect_table = "outbox/inspect_table" (TEXT);
@@ -143,6 +144,7 @@ statements! {
         TEXT, INT8_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, INT8, TEXT, TEXT, TEXT
     );
     read_run = "steer/read_run" (TEXT);
+    read_steps = "steer/read_steps" (INT8, INT8);
     look_back = "steer/look_back" (INT8, FLOAT8);
     read_scopes = "scopes/read_scopes" (TEXT_ARRAY, TEXT_ARRAY);
     list_scopes = "scopes/list_scopes" (TEXT, INT8);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::claim::read;
 use super::filter::Filter;
+use super::life::where_kept;
 use super::settle::RowState;
 use super::{Answer, Kind, Parameter, Store, StoreError};
 use crate::envelope::Row;
@@ -49,6 +50,17 @@ pub(crate) struct FoundRows {
     pub(crate) sealed: u64,
     /// Under live leases now.
     pub(crate) held: u64,
+}
+
+/// What an operator did to a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Steered {
+    pub(crate) action: String,
+    pub(crate) actor: String,
+    pub(crate) reason: String,
+    pub(crate) ago: Duration,
+    /// Where the row was given a fresh idempotency key.
+    pub(crate) former_key: Option<String>,
 }
 
 /// What became of a batch.
@@ -255,6 +267,23 @@ impl Store {
             })
             .await?;
         Ok(found.into_iter().next())
+    }
+
+    /// `sql/steer/read_steps.sql`: the last first; nothing where there is no audit that we may read.
+    pub(crate) async fn read_steps(&self, row: i64, lines: u32) -> Result<Vec<Steered>, StoreError> {
+        let parameters: [Parameter<'_>; 2] = [&row, &i64::from(lines)];
+        let found = self
+            .read_all(&self.statements.read_steps, &parameters, |answer| {
+                Ok(Steered {
+                    action: read(answer, "action")?,
+                    actor: read(answer, "actor")?,
+                    reason: read(answer, "reason")?,
+                    ago: Duration::try_from_secs_f64(read(answer, "ago")?).unwrap_or_default(),
+                    former_key: read(answer, "former_key")?,
+                })
+            })
+            .await;
+        Ok(where_kept(found)?.unwrap_or_default())
     }
 
     /// `sql/steer/look_back.sql`: the most first.

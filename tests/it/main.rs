@@ -21,7 +21,6 @@ mod fairness;
 mod faults;
 mod fence;
 mod hardening;
-
 mod history;
 mod host_agents;
 mod host_parity;
@@ -29,6 +28,7 @@ mod host_proposals;
 mod host_tasks;
 mod idle;
 mod import;
+mod incident;
 mod interop;
 mod jwks;
 mod killpoints;

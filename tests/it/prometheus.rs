@@ -1,18 +1,12 @@
-//! What `deploy/prometheus` and `deploy/grafana` promise, judged by the real Prometheus: rules that fire on what they are for and
-//! resolve, on metrics that exist, with a line in README for whoever is woken.
+//! What `deploy/prometheus` and `deploy/grafana` promise, judged by the real tools: rules that fire on what they are for and
+//! resolve, on metrics that exist, with a line in README for whoever is woken. What they say of an incident: incident.rs.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
-use crate::support::link::Link;
 use crate::support::manifests::{promtool, read, root, yaml};
-use crate::support::metrics::PARKED;
-use crate::support::prometheus::Prometheus;
-use crate::support::receiver::{Answer, Receiver};
-use crate::support::seal::{Draft, EnvelopeKey};
 use crate::support::world::World;
 
 const ALERTS: &str = "deploy/prometheus/alerts.rules.yaml";
@@ -159,60 +153,4 @@ async fn what_is_exported_pleases_promtool() {
     world.all_are("delivered").await;
     let checked = promtool(&["check", "metrics"], &daemon.metrics().await.text).await;
     assert_eq!((checked.code, checked.stderr.as_str(), checked.stdout.as_str()), (Some(0), "", ""));
-}
-
-/// A dead destination, then a missing key, then a database that is gone, and at last no replica at all.
-#[tokio::test]
-async fn an_incident_is_told_by_alerts_that_name_its_cause_and_end_with_it() {
-    let (world, link, dead) = (World::new().await, Link::down(), Receiver::start().await);
-    link.mend();
-    let config = world.config().set("database.url", link.url(&world.database.name)).set("delivery.park_after", 2);
-    let daemon = Daemon::start(&config).await;
-    let prometheus = Prometheus::start(&[daemon.admin().await]).await;
-    eventually("a scrape has our metrics", async || match prometheus.ask("outboxd_ready == 1").await {
-        Ok(series) if series.len() == 1 => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
-    // Until the first scrape there was nobody.
-    prometheus.is_silent("OutboxdAllReplicasGone").await;
-    assert_eq!(prometheus.firing().await, [] as [(String, String); 0]);
-
-    dead.answer(|_, _| Answer::status(503));
-    world.database.insert(&world.seal(Draft::many(&dead.url("/hooks"), 5))).await;
-    let words = prometheus.fires("OutboxdDestinationParked").await;
-    assert!(words.contains("1 destinations fail"), "{words}");
-    // Nobody else waits for it, and the age by which one would be woken says so.
-    world.insert("/hooks", 5).await;
-    world.receiver.wait_for(5).await;
-    eventually("the rows of the parked destination are no backlog", async || {
-        let metrics = daemon.metrics().await;
-        match ["outboxd_oldest_due_age_seconds", "outboxd_oldest_claimable_age_seconds"]
-            .map(|name| metrics.total(name, &[]))
-        {
-            [due, 0.0] if due > 0.0 => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    dead.answer(|_, _| Answer::status(200));
-    prometheus.is_silent("OutboxdDestinationParked").await;
-    assert_eq!(daemon.metrics().await.total(PARKED, &[]), 0.0);
-
-    world.insert_under(&EnvelopeKey::new(), "/hooks", 1).await;
-    let words = prometheus.fires("OutboxdEnvelopeUnopenable").await;
-    assert!(words.contains("no held envelope key opens some rows") && words.contains("envelope.key_files"), "{words}");
-    prometheus.is_silent("OutboxdEnvelopeUnopenable").await;
-
-    link.cut();
-    let words = prometheus.fires("OutboxdNotReady").await;
-    assert!(words.contains("database"), "{words}");
-    assert!(prometheus.fires("OutboxdDatabaseFails").await.contains("statements fail: unavailable"));
-    link.mend();
-    prometheus.is_silent("OutboxdNotReady").await;
-    prometheus.is_silent("OutboxdDatabaseFails").await;
-
-    daemon.kill().await;
-    prometheus.fires("OutboxdReplicaDown").await;
-    prometheus.fires("OutboxdAllReplicasGone").await;
 }

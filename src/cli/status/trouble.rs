@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use super::{ENVELOPE_KEY, Standing};
+use crate::cli::outboxes::in_the_way;
 use crate::cli::table::brief;
+use crate::store::Blocker;
 use crate::verdict::{Blame, Cause};
 
 /// Signatures of a clock that is further off are refused.
 const SKEW_STOPS: f64 = 30.0;
 /// A daemon looks for rows many times within this.
 const LATE: Duration = Duration::from_secs(60);
+const HELD_LONG: Duration = Duration::from_secs(5);
 
 impl Standing {
     pub(super) fn trouble(&self) -> Vec<String> {
         let mut all = Vec::new();
+        self.of_locks(&mut all);
         self.of_delivery(&mut all);
         self.of_codes(&mut all);
         self.of_destinations(&mut all);
@@ -32,6 +36,12 @@ impl Standing {
             ));
         }
         all
+    }
+
+    /// Migrations, too, hold some for a moment.
+    fn of_locks(&self, all: &mut Vec<String>) {
+        let matters = |one: &&Blocker| one.waiting > 0 || one.since.is_none_or(|since| since > HELD_LONG);
+        all.extend(self.blockers.iter().filter(matters).map(in_the_way));
     }
 
     fn of_delivery(&self, all: &mut Vec<String>) {
