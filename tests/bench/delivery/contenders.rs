@@ -31,8 +31,10 @@ pub enum Contender {
     },
     /// `outboxd run` with no setting of its own for speed.
     Defaults,
-    /// The same, without a history of its attempts.
-    Unrecorded,
+    /// One of `Outboxd`, without a history of its attempts.
+    Unrecorded {
+        slots: usize,
+    },
     Bare {
         connections: usize,
         batch: usize,
@@ -54,7 +56,7 @@ impl fmt::Display for Contender {
             Contender::Outboxd { processes: 1, slots } => write!(f, "outboxd, {slots} slots, all for one destination"),
             Contender::Outboxd { processes, slots } => write!(f, "outboxd, {processes} processes of {slots} slots"),
             Contender::Defaults => f.write_str("outboxd, default settings"),
-            Contender::Unrecorded => f.write_str("outboxd, default settings, no history"),
+            Contender::Unrecorded { slots } => write!(f, "outboxd, {slots} slots, no history of attempts"),
             Contender::Bare { connections, batch } => {
                 write!(f, "bare loop, {connections} connections, batches of {batch}")
             }
@@ -112,7 +114,8 @@ impl Contender {
     pub fn at_once(&self) -> usize {
         match *self {
             Contender::Outboxd { processes, slots } => processes * slots,
-            Contender::Defaults | Contender::Unrecorded => 256,
+            Contender::Unrecorded { slots } => slots,
+            Contender::Defaults => 256,
             Contender::Bare { connections, .. } => connections,
             Contender::Sdk { processes, tasks, .. } => processes * tasks,
             // It fetches ahead.
@@ -136,7 +139,7 @@ impl Contender {
     /// More deliveries a second than it will ever make here: rows for so many are there, so that it never runs out of them.
     pub fn fastest(&self) -> f64 {
         match self {
-            Contender::Outboxd { .. } | Contender::Defaults | Contender::Unrecorded | Contender::Bare { .. } => {
+            Contender::Outboxd { .. } | Contender::Defaults | Contender::Unrecorded { .. } | Contender::Bare { .. } => {
                 20_000.0
             }
             Contender::Graphile { .. } => 12_000.0,
@@ -147,11 +150,13 @@ impl Contender {
     pub fn start(&self, bed: &mut Bed) -> Running {
         let processes = match *self {
             Contender::Outboxd { processes, slots } => {
-                let delivery = format!("slots = {slots}\nper_destination = {slots}\nper_destination_start = {slots}\n");
-                (0..processes).map(|nth| daemon(&bed.outbox, &bed.keys, nth, &delivery)).collect()
+                (0..processes).map(|nth| daemon(&bed.outbox, &bed.keys, nth, &all_for_one(slots))).collect()
             }
             Contender::Defaults => vec![daemon(&bed.outbox, &bed.keys, 0, "")],
-            Contender::Unrecorded => vec![daemon(&bed.outbox, &bed.keys, 0, "[history]\nenabled = false\n")],
+            Contender::Unrecorded { slots } => {
+                let settings = all_for_one(slots) + "[history]\nenabled = false\n";
+                vec![daemon(&bed.outbox, &bed.keys, 0, &settings)]
+            }
             Contender::Bare { connections, batch } => {
                 let keys = &bed.keys;
                 let mut command = Process::ourselves("bare");
@@ -170,6 +175,10 @@ impl Contender {
         };
         Running { processes, forks: None }
     }
+}
+
+fn all_for_one(slots: usize) -> String {
+    format!("slots = {slots}\nper_destination = {slots}\nper_destination_start = {slots}\n")
 }
 
 /// `outboxd run` with these lines in its section `delivery`.

@@ -47,7 +47,7 @@ enum Kind {
     Outboxd,
     /// outboxd with its default settings.
     Defaults,
-    /// The same without a history of attempts.
+    /// outboxd without a history of attempts.
     Unrecorded,
     Bare,
     Sdk,
@@ -135,7 +135,7 @@ fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
             arguments.processes.iter().map(|processes| Contender::Outboxd { processes: *processes, slots }).collect()
         }
         Kind::Defaults => vec![Contender::Defaults],
-        Kind::Unrecorded => vec![Contender::Unrecorded],
+        Kind::Unrecorded => vec![Contender::Unrecorded { slots }],
         Kind::Bare => vec![Contender::Bare { connections: bare_connections(delay), batch: 100 }],
         Kind::Sdk => vec![sdk(false)],
         Kind::SdkFullStore => vec![sdk(true)],
