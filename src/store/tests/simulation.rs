@@ -44,6 +44,9 @@ enum Op {
         worker: usize,
         look: Look,
     },
+    /// A worker of the SDK takes the first row, and is not heard of again. Its lease is in one column alone: a row that it holds
+    /// looks due.
+    SdkClaim,
     Attempt {
         worker: usize,
         nth: usize,
@@ -99,6 +102,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (0..KEYS, any::<bool>()).prop_map(|(key, composed)| Op::Enqueue { key, composed }),
         8 => (worker.clone(), look).prop_map(|(worker, look)| Op::Claim { worker, look }),
+        2 => Just(Op::SdkClaim),
         10 => (worker.clone(), 0usize..4, reply).prop_map(|(worker, nth, reply)| Op::Attempt { worker, nth, reply }),
         10 => (worker.clone(), 0usize..4, prop::bool::weighted(0.8))
             .prop_map(|(worker, nth, answered)| Op::Settle { worker, nth, answered }),
@@ -114,6 +118,7 @@ fn any_op() -> impl Strategy<Value = Op> {
 /// One row as it should be.
 struct Twin {
     id: i64,
+    composed: bool,
     key: String,
     body: Vec<u8>,
     sealed_under: u8,
@@ -207,6 +212,7 @@ impl Simulation {
         match op {
             Op::Enqueue { key, composed } => self.enqueue(key, composed).await,
             Op::Claim { worker, look } => self.claim(worker, look).await,
+            Op::SdkClaim => self.claim_as_the_sdk().await,
             Op::Attempt { worker, nth, reply } => self.attempt(worker, nth, reply),
             Op::Settle { worker, nth, answered } => self.settle(worker, nth, answered).await,
             Op::Crash { worker } => {
@@ -254,7 +260,7 @@ impl Simulation {
         };
         let commit = Commit::Known;
         self.history.enqueued.push(Enqueued { key: key.clone(), body: fingerprint(&body), commit });
-        self.twins.push(Twin { id: row.get(0), key, body, sealed_under, life, purged: false });
+        self.twins.push(Twin { id: row.get(0), composed, key, body, sealed_under, life, purged: false });
     }
 
     async fn claim(&mut self, worker: usize, look: Look) {
@@ -290,6 +296,40 @@ impl Simulation {
         }
         let ids: BTreeSet<i64> = claimed.iter().map(|claimed| claimed.lease().id).collect();
         assert_eq!(ids, granted, "claimed, and claimable");
+    }
+
+    /// By the SDK's own conditions and order: one row, and never a composed one.
+    async fn claim_as_the_sdk(&mut self) {
+        self.tokens += 1;
+        let token = self.tokens;
+        let sql = format!(
+            "update {TABLE} set state = 'in_flight', lease_token = $1, lease_expires_at = now() + $2 * interval '1 second', \
+             attempt_count = attempt_count + 1, first_attempt_at = coalesce(first_attempt_at, now()), \
+             retry_until = coalesce(retry_until, now() + retry_horizon_seconds * interval '1 second'), updated_at = now() \
+             where id = (select id from {TABLE} where (retry_until is null or retry_until > now()) \
+             and (state = 'pending' and available_at <= now() or state = 'in_flight' and lease_expires_at <= now()) \
+             order by available_at, id limit 1 for update skip locked) returning id"
+        );
+        let spelt = LeaseToken::new(u128::from(token).to_be_bytes());
+        let seconds = span(LEASE).as_secs_f64();
+        let taken = self.database.client.query_opt(&sql, &[&spelt.as_str(), &seconds]).await.expect("it claims");
+        let (now, lease_until, first_horizon) = (self.clock, self.clock + LEASE, self.clock + HORIZON);
+        let event = Event::Claim { token, now, lease_until, first_horizon };
+        let claimable = self.twins.iter_mut().filter(|twin| !twin.purged && !twin.composed);
+        let claimable = claimable.filter_map(|twin| step(&twin.life, &event).map(|after| (twin, after)));
+        let mut claimable: Vec<(&mut Twin, life::Row<i64, u32>)> = claimable.collect();
+        let first = claimable.iter().map(|(twin, _)| twin.life.due).min();
+        let taken: Option<i64> = taken.map(|row| row.get(0));
+        let twin = claimable.iter_mut().find(|(twin, _)| Some(twin.id) == taken);
+        // Of those that are due at the same time by units, the milliseconds decide.
+        assert_eq!(
+            (taken.is_some(), twin.as_ref().map(|(twin, _)| twin.life.due)),
+            (first.is_some(), first),
+            "the first"
+        );
+        if let Some((twin, after)) = twin {
+            twin.life = life::Row { due: twin.life.due, ..after.clone() };
+        }
     }
 
     /// As `deliver` goes about it, from the lease to the verdict.
@@ -560,6 +600,23 @@ fn a_row_that_was_given_back_before_its_first_attempt_has_all_its_horizon() {
         let again = [claim(1), attempt(1, FAILED), settle(1), Op::Pass { units: 1 }];
         live(&[&[row][..], &back, &back, &again, &back].concat());
     }
+}
+
+#[test]
+fn what_a_worker_of_the_sdk_holds_is_claimed_after_its_lease_and_not_before() {
+    let everybody = [claim(0), claim(1), claim(2)];
+    let held = [&[PLAIN, Op::SdkClaim][..], &everybody, &[Op::Pass { units: LEASE - 1 }], &everybody].concat();
+    live(&held);
+    for look in everybody {
+        live(&[&held[..], &[Op::Pass { units: 1 }, look], &everybody].concat());
+    }
+    live(
+        &[
+            &held[..],
+            &[Op::Pass { units: HORIZON - LEASE }, Op::Expire, Op::SdkClaim, Op::Pass { units: LEASE }, Op::Expire],
+        ]
+        .concat(),
+    );
 }
 
 #[test]
