@@ -8,6 +8,7 @@ mod account_share;
 mod check_url;
 mod client_certificates;
 mod clock;
+mod commands;
 mod config;
 mod containers;
 mod crash;
