@@ -12,13 +12,16 @@ use crate::support::config::Config;
 use crate::support::daemon::Daemon;
 
 const UNIT: &str = include_str!("../../deploy/systemd/outboxd.service");
+const RECEIVE: &str = include_str!("../../deploy/systemd/outboxd-receive.service");
+const UNITS: [(&str, &str, &str); 2] = [("outboxd", UNIT, EXAMPLE), ("outboxd-receive", RECEIVE, RECEIVE_EXAMPLE)];
 const EXAMPLE: &str = include_str!("../../deploy/systemd/outboxd.toml");
+const RECEIVE_EXAMPLE: &str = include_str!("../../deploy/systemd/receive.toml");
 const ENVIRONMENT: &str = include_str!("../../deploy/systemd/outboxd.env");
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// The unit as it would be installed, but for the place of its binary, which systemd wants to see.
-fn installed(directory: &Path, unit: &str) -> PathBuf {
-    let path = directory.join("outboxd.service");
+fn installed(directory: &Path, name: &str, unit: &str) -> PathBuf {
+    let path = directory.join(format!("{name}.service"));
     let unit = unit.replace("/usr/bin/outboxd", env!("CARGO_BIN_EXE_outboxd"));
     fs::write(&path, unit).expect("our directory is ours");
     path
@@ -34,9 +37,16 @@ fn analyze(arguments: &[&str], unit: &Path) -> Output {
 }
 
 /// The last value of a setting, as systemd takes it.
-fn setting(name: &str) -> &'static str {
-    let line = UNIT.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
+    let line = unit.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     line.unwrap_or_else(|| panic!("the unit does not set {name}"))
+}
+
+/// How long each gives what is under way: the defaults of `delivery` and `receive`.
+fn drain_timeouts() -> [u64; 2] {
+    let lines = DEFAULTS.lines().filter_map(|line| line.strip_prefix("drain_timeout = "));
+    let found: Vec<u64> = lines.map(seconds).collect();
+    found.try_into().expect("each of the two has one")
 }
 
 fn seconds(text: &str) -> u64 {
@@ -44,54 +54,81 @@ fn seconds(text: &str) -> u64 {
 }
 
 #[test]
-fn systemd_finds_no_fault_with_the_unit() {
+fn systemd_finds_no_fault_with_the_units() {
     let directory = TempDir::new().expect("the temp directory takes another");
-    let verified = analyze(&["verify", "--man=no"], &installed(directory.path(), UNIT));
-    let said = String::from_utf8_lossy(&verified.stderr);
-    assert!(verified.status.success() && said.is_empty(), "{said}");
-    // What systemd does not know it tells of and passes.
-    let slip = UNIT.replace("ProtectClock=", "ProtectClocks=");
-    let verified = analyze(&["verify", "--man=no"], &installed(directory.path(), &slip));
-    assert!(String::from_utf8_lossy(&verified.stderr).contains("ProtectClocks"), "{verified:?}");
+    for (name, unit, _) in UNITS {
+        let verified = analyze(&["verify", "--man=no"], &installed(directory.path(), name, unit));
+        let said = String::from_utf8_lossy(&verified.stderr);
+        assert!(verified.status.success() && said.is_empty(), "{said}");
+        // What systemd does not know it tells of and passes.
+        let slip = unit.replace("ProtectClock=", "ProtectClocks=");
+        let verified = analyze(&["verify", "--man=no"], &installed(directory.path(), name, &slip));
+        assert!(String::from_utf8_lossy(&verified.stderr).contains("ProtectClocks"), "{verified:?}");
+    }
 }
 
 #[test]
 fn the_sandbox_leaves_an_exposure_of_at_most_one_and_a_half() {
     let directory = TempDir::new().expect("the temp directory takes another");
-    let unit = installed(directory.path(), UNIT);
-    let judged = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"], &unit);
-    let said = String::from_utf8_lossy(&judged.stdout);
-    assert!(judged.status.success(), "{said}");
-    let bare: Vec<&str> = UNIT.lines().filter(|line| !line.starts_with("Protect")).collect();
-    let open = installed(directory.path(), &bare.join("\n"));
-    let judged = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"], &open);
-    assert!(!judged.status.success(), "what is open is not seen");
+    for (name, unit, _) in UNITS {
+        let closed = installed(directory.path(), name, unit);
+        let judged = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"], &closed);
+        let said = String::from_utf8_lossy(&judged.stdout);
+        assert!(judged.status.success(), "{said}");
+        let bare: Vec<&str> = unit.lines().filter(|line| !line.starts_with("Protect")).collect();
+        let open = installed(directory.path(), name, &bare.join("\n"));
+        let judged = analyze(&["security", "--offline=true", "--no-pager", "--threshold=15"], &open);
+        assert!(!judged.status.success(), "what is open is not seen");
+    }
 }
 
 #[test]
 fn a_stop_leaves_time_to_drain_and_only_what_may_mend_itself_is_started_again() {
-    let drain = DEFAULTS.lines().find_map(|line| line.strip_prefix("drain_timeout = ")).expect("it is a setting");
-    assert!(seconds(setting("TimeoutStopSec")) >= seconds(drain) + 10);
-    assert_eq!(setting("KillMode"), "mixed", "only the daemon is asked to stop");
-    assert_eq!(setting("RestartPreventExitStatus"), "64 78");
-    assert_eq!(setting("Type"), "notify");
-    assert!(
-        seconds(setting("WatchdogSec")) >= 30,
-        "a database that hangs for a while must not look like a hanging daemon"
-    );
+    for ((_, unit, _), drain) in UNITS.iter().zip(drain_timeouts()) {
+        assert!(seconds(setting(unit, "TimeoutStopSec")) >= drain + 10);
+        assert_eq!(setting(unit, "KillMode"), "mixed", "only the daemon is asked to stop");
+        assert_eq!(setting(unit, "RestartPreventExitStatus"), "64 78");
+        assert_eq!(setting(unit, "Type"), "notify");
+        assert!(
+            seconds(setting(unit, "WatchdogSec")) >= 30,
+            "a database that hangs for a while must not look like a hanging daemon"
+        );
+    }
 }
 
 #[tokio::test]
-async fn the_example_configuration_is_accepted_and_names_what_the_unit_brings() {
-    let config = Config::empty().extra(EXAMPLE);
-    let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(Duration::from_secs(10)).await;
-    assert_eq!(ended.code, Some(0), "{}", ended.output);
-    let named = EXAMPLE.split("/run/credentials/outboxd.service/").skip(1).filter_map(|rest| rest.split('"').next());
-    let named: Vec<&str> = named.collect();
-    assert!(named.len() >= 3, "{named:?}");
-    for credential in named {
-        assert!(UNIT.contains(&format!("LoadCredential={credential}:")), "the unit does not bring {credential}");
+async fn the_example_configurations_are_accepted_and_name_what_the_units_bring() {
+    for (name, unit, example) in UNITS {
+        let config = Config::empty().extra(example);
+        let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(Duration::from_secs(10)).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.output);
+        let credentials = format!("/run/credentials/{name}.service/");
+        let named: Vec<&str> = example.split(&credentials).skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(named.len() >= 3, "{named:?}");
+        for credential in named {
+            assert!(unit.contains(&format!("LoadCredential={credential}:")), "the unit does not bring {credential}");
+        }
     }
+}
+
+/// What is said of the second unit: its sandbox is the first one's.
+#[test]
+fn the_units_differ_in_what_they_run_and_in_their_secrets() {
+    let settings = |unit: &'static str| {
+        let own = [
+            "Description",
+            "Documentation",
+            "ExecStart",
+            "EnvironmentFile",
+            "User",
+            "RuntimeDirectory",
+            "LoadCredential",
+        ];
+        let lines = unit.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        lines.filter(|line| !own.iter().any(|name| line.starts_with(&format!("{name}=")))).collect::<Vec<_>>()
+    };
+    assert!(settings(UNIT).len() > 40);
+    assert_eq!(settings(UNIT), settings(RECEIVE));
 }
 
 #[tokio::test]
