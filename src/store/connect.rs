@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deadpool::managed::QueueMode;
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use tokio::task::JoinHandle;
 
@@ -101,6 +102,8 @@ pub(super) fn pool(config: &StoreConfig, hosts: &Arc<Hosts>) -> Result<Pool, Ope
     // Building fails only for timeouts without a runtime, or for no connections at all.
     Pool::builder(manager)
         .max_size(config.pool_size)
+        // The one that was used last knows the plans and has the buffers; the others hold neither, and stay small.
+        .queue_mode(QueueMode::Lifo)
         .timeouts(timeouts)
         .runtime(Runtime::Tokio1)
         .build()
