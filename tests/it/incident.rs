@@ -42,8 +42,13 @@ impl Night {
 
     /// Until the alert says all of these.
     async fn alert(&self, name: &str, words: &[&str]) {
-        let told = self.prometheus.fires(name).await;
-        assert!(words.iter().all(|word| told.contains(word)), "{words:?}: {told}");
+        eventually(&format!("{name} says {words:?}"), async || {
+            let firing = self.prometheus.firing().await;
+            let says = |told: &str| words.iter().all(|word| told.contains(word));
+            // Of several of the same name, each has a cause of its own.
+            if firing.iter().any(|(one, told)| one == name && says(told)) { Ok(()) } else { Err(format!("{firing:?}")) }
+        })
+        .await;
     }
 
     /// Until the command's words, on either stream, hold all of these.

@@ -17,6 +17,8 @@ use crate::support::world::World;
 
 const SOON: Duration = Duration::from_secs(20);
 const TABLE: &str = "adcp_task_webhook_outbox_parked";
+/// How many rows are tried at once where nothing is known of their destination.
+const START: usize = 8;
 
 async fn is_parked(daemon: &Daemon, parked: bool) {
     eventually(&format!("one destination is parked: {parked}"), async || {
@@ -85,7 +87,7 @@ async fn rows_of_a_destination_that_is_down_wait_uncounted_and_nobody_else_waits
     let nobody = closed.local_addr().expect("it is bound");
     world.database.insert(&world.seal(Draft::many(&format!("https://{nobody}/hooks"), 300))).await;
     let healthy = world.insert("/hooks", 100).await.len();
-    let daemon = Daemon::start(&world.config()).await;
+    let daemon = Daemon::start(&world.config().set("delivery.per_destination_start", START)).await;
     eventually("the others are delivered", async || match world.database.count("delivered").await {
         count if count == healthy => Ok(()),
         count => Err(count),
@@ -94,7 +96,7 @@ async fn rows_of_a_destination_that_is_down_wait_uncounted_and_nobody_else_waits
     is_parked(&daemon, true).await;
     let rows = world.database.rows().await;
     let attempted = rows.iter().filter(|row| row.state != "delivered" && row.attempt_count > 0).count();
-    // Eight at first, of which each may have been tried again by now, and a probe a second at most.
+    // START at first, of which each may have been tried again by now, and a probe a second at most.
     assert!((5..30).contains(&attempted), "{attempted} rows were tried at a closed door");
     let line = daemon.line(0, &["the destination is parked", "connect"]).await;
     assert!(line.contains(&nobody.to_string()), "{line}");
@@ -106,7 +108,7 @@ async fn after_an_outage_one_row_goes_first_and_alone() {
     let outage = Outage::of(&world.receiver);
     let elsewhere = Receiver::start().await;
     world.insert("/hooks", 200).await;
-    let daemon = Daemon::start(&world.config()).await;
+    let daemon = Daemon::start(&world.config().set("delivery.per_destination_start", START)).await;
     is_parked(&daemon, true).await;
     outage.end();
     outage.is_tried().await;

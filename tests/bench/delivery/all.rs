@@ -11,7 +11,7 @@ use super::outcome::Record;
 /// The file's name, and what it is measured with.
 type Step = (&'static str, &'static [&'static str]);
 
-const EVERYONE: &str = "outboxd,bare,graphile-tuned,graphile,sdk,sdk-full-store,defaults";
+const EVERYONE: &str = "outboxd,unrecorded,bare,graphile-tuned,graphile,sdk,sdk-full-store,defaults";
 
 /// In under 45 minutes on a machine with nothing else to do, but for the last two, which nothing is demanded of.
 pub const FULL: &[Step] = &[
