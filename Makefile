@@ -11,6 +11,7 @@ demo:
 test: lint
 	@sh tests/needs.sh test
 	cargo test --locked
+	cargo test --locked --features otlp --test it otlp::
 
 # The tests that run the binary, with one slot and with as many as anybody needs: nothing may rely on how many there are.
 test-slots:
@@ -21,6 +22,7 @@ lint:
 	@sh tests/needs.sh demo
 	cargo fmt --all -- --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --features otlp --bins --test it -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
 
 # Each fuzz target for SECONDS, on top of what earlier runs found (target/fuzz). Needs `cargo install cargo-fuzz` and a C++

@@ -30,7 +30,7 @@
 //! - There is no transaction and no pool connection across the network.
 //! - There is no second parser that decides where a URL leads, no redirect, no proxy, no decompression.
 //! - There is no attempt that begins without room for all of it in its lease, and none after the row's horizon.
-//! - There is no log field, metric label or stored error that a receiver's text or a secret could get into.
+//! - There is no log field, metric label, span or stored error that a receiver's text or a secret could get into.
 //! - There is no cause recognised by its text; foreign errors are told apart by type, once, at the wall.
 //! - There is no unsafe code, and no crypto backend but ring.
 #![forbid(unsafe_code)]

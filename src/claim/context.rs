@@ -55,6 +55,18 @@ impl TraceContext {
     }
 }
 
+/// What a span of ours that continues it must know.
+#[cfg(feature = "otlp")]
+impl TraceContext {
+    pub(crate) fn parent(&self) -> &str {
+        self.parent.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn state(&self) -> Option<&str> {
+        self.state.as_ref().and_then(|state| state.to_str().ok())
+    }
+}
+
 /// By task. Nothing is asked where there is no table to ask, and a delivery never waits for its trace.
 pub(super) async fn read_contexts(store: &Store, batch: &[Claimed]) -> HashMap<String, TraceContext> {
     let task = |claimed: &Claimed| match claimed {

@@ -156,6 +156,7 @@ impl From<DaemonError> for Failure {
             | DaemonError::Snapshot(_)
             | DaemonError::Profile(_)
             | DaemonError::LogFilter
+            | DaemonError::Spans { .. }
             | DaemonError::KeyNeeded { .. }
             | DaemonError::KeyUnclear { .. }
             | DaemonError::Schema(_) => CONFIG,

@@ -34,6 +34,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -221,6 +222,9 @@ fn open_store(config: &Config) -> Result<Store, Failure> {
     Ok(Store::open(&config.store()?, Arc::new(|_| {}))?)
 }
 
+/// How long the end of a command waits for work that cannot be called off.
+const LOOSE_ENDS: Duration = Duration::from_secs(1);
+
 /// The runtime that a command with I/O runs in.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -228,6 +232,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
         Ok(runtime) => {
             let ended = runtime.block_on(work);
             crate::telemetry::logs::flush();
+            // The system's resolver cannot be called off while name servers are silent, and nobody waits for its answer now.
+            runtime.shutdown_timeout(LOOSE_ENDS);
             ended
         }
         Err(error) => Err(Failure::system(format!("cannot start worker threads: {error}"))),

@@ -15,6 +15,7 @@ pub(crate) use outboxes::OutboxConfig;
 pub(crate) use receive::{Forward, Listen, ProfileName, Receive, TerminalSettings, Trusted, WebhookSettings};
 pub(crate) use settings::{
     CompatPolicy, Egress, History, Log, LogFormat, Sealing, SealingAddress, Settings, Signing, SigningKeyFile, Sweep,
+    Tracing,
 };
 
 use crate::secret::Secret;
@@ -113,6 +114,7 @@ fn validate(settings: &Settings) -> Result<(), ConfigError> {
     span("envelope.unopenable_grace", settings.envelope.unopenable_grace, 0, HORIZON_MS)?;
     settings.receive.validate()?;
     sealing(&settings.sealing)?;
+    tracing(&settings.tracing)?;
     client_files(&settings.egress)?;
     signing(&settings.signing)
 }
@@ -146,6 +148,27 @@ fn sealing(sealing: &Sealing) -> Result<(), ConfigError> {
         ),
         _ => Ok(()),
     }
+}
+
+/// Spans travel in clear, and their collector's URL is no place for a secret.
+fn tracing(tracing: &Tracing) -> Result<(), ConfigError> {
+    const KEY: &str = "tracing.otlp_endpoint";
+    let Some(endpoint) = &tracing.otlp_endpoint else { return Ok(()) };
+    if !cfg!(feature = "otlp") {
+        return refuse(
+            KEY,
+            "is set, and this outboxd was built without the feature otlp",
+            "empty, or a binary by `cargo build --release --features otlp`",
+        );
+    }
+    let problem = match (endpoint.scheme_str(), endpoint.authority()) {
+        (Some("http"), Some(authority)) if authority.as_str().contains('@') => "names a user",
+        (Some("http"), Some(_)) if endpoint.path() == "/" => "has no path",
+        (Some("http"), Some(_)) => return Ok(()),
+        (Some("https"), _) => "is an https URL",
+        _ => "is not an http URL",
+    };
+    refuse(KEY, problem, "a collector nearby, in clear and with its path, such as \"http://127.0.0.1:4318/v1/traces\"")
 }
 
 impl Signing {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use http::Uri;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
@@ -27,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) sealing: Sealing,
     pub(crate) jwks: Jwks,
     pub(crate) log: Log,
+    pub(crate) tracing: Tracing,
     pub(crate) compat: Compat,
     pub(crate) receive: Receive,
 }
@@ -212,6 +214,13 @@ pub(crate) enum LogFormat {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct Tracing {
+    #[serde(deserialize_with = "endpoint")]
+    pub(crate) otlp_endpoint: Option<Uri>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Compat {
     pub(crate) policy: CompatPolicy,
 }
@@ -273,6 +282,17 @@ fn sealing_listener<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Sealin
             "{text:?} is neither \"unix:\" and a path nor an address and port, such as \"127.0.0.1:9465\""
         ))
     })
+}
+
+/// A collector's URL may hold a credential that does not belong there, so that it is not repeated.
+fn endpoint<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Uri>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse()
+        .map(Some)
+        .map_err(|_| serde::de::Error::custom("this is not a URL, such as \"http://127.0.0.1:4318/v1/traces\""))
 }
 
 fn log_format<'de, D: Deserializer<'de>>(input: D) -> Result<Option<LogFormat>, D::Error> {

@@ -29,7 +29,7 @@ pub(crate) use receive::run as receive;
 
 use crate::claim::{Limits, Slots};
 use crate::config::{Config, ConfigError, Log, Sources};
-use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError};
+use crate::deliver::{Phase, Phases, ResolverWatch, SnapshotError, Spans};
 use crate::receive::ProfileError;
 use crate::sealing;
 use crate::store::{Finding, OpenError, Severity};
@@ -63,6 +63,8 @@ pub(crate) enum DaemonError {
     Listen { key: &'static str, address: String, reason: String },
     #[error("sealing.listen: {0}")]
     Sealing(std::io::Error),
+    #[error("tracing.otlp_endpoint: {reason}")]
+    Spans { reason: String },
     #[error(
         "{title}envelope key {fingerprint} cannot go yet: {}{rows} open rows or registrations need it; run `outboxd rekey`, then \
          reload again", if *.more { "at least " } else { "" }
@@ -126,7 +128,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     let weights: Vec<u32> = outboxes.iter().map(|outbox| outbox.weight).collect();
     let slots = Slots::of_outboxes(limits(&config), &weights);
     let name_servers = ResolverWatch::start(health.clone(), snapshot.clone());
-    let shared = Shared { snapshot: snapshot.clone(), phases: phases.clone(), name_servers };
+    let spans = Spans::start(&settings.tracing, identity.replica())
+        .map_err(|error| DaemonError::Spans { reason: error.to_string() })?;
+    let shared = Shared { snapshot: snapshot.clone(), phases: phases.clone(), name_servers, spans: spans.clone() };
     let views = outboxes.iter().zip(&slots).zip(&presences);
     let running: Vec<Running> =
         views.map(|((outbox, slots), presence)| outbox.serve(&config, slots, presence, &shared)).collect();
@@ -149,7 +153,7 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
         let rows = slots.all_in_flight();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
-    join_all(presences.iter().map(|presence| presence.leave())).await;
+    tokio::join!(join_all(presences.iter().map(|presence| presence.leave())), spans.close());
     running.iter().for_each(Running::stop);
     // Whoever is being answered gets the answer, if it does not take longer than the drain may.
     let _ = tokio::time::timeout_at(ends.max(Instant::now() + SETTLE_RESERVE), sealing).await;

@@ -15,7 +15,7 @@ use super::presence::{Identity, Presence};
 use super::{DaemonError, census, hear, history, loops, refusals, snapshots, sweep};
 use crate::claim::{Parking, Slots};
 use crate::config::{Config, OutboxConfig};
-use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Tools, Watches};
+use crate::deliver::{ClockWatch, Phases, ResolverWatch, Snapshot, Spans, Tools, Watches};
 use crate::settle;
 use crate::store::{Kind, Plans, Store, StoreConfig};
 use crate::telemetry::health::{Condition, Health};
@@ -60,6 +60,7 @@ pub(super) struct Shared {
     pub(super) snapshot: Arc<ArcSwap<Snapshot>>,
     pub(super) phases: Phases,
     pub(super) name_servers: Arc<ResolverWatch>,
+    pub(super) spans: Spans,
 }
 
 /// The loops of an outbox that end with the process, and not before it.
@@ -164,10 +165,11 @@ impl Outbox {
         let Outbox { number, store, health, outage, span, .. } = self;
         let settings = &config.settings;
         let (judged, queue) = settle::channel();
-        let Shared { snapshot, phases, name_servers } = shared;
+        let Shared { snapshot, phases, name_servers, spans } = shared;
         let clock = ClockWatch::new(health.clone());
         let watches = Watches { health: health.clone(), name_servers: name_servers.clone(), clock: clock.clone() };
-        let tools = Tools::new(config, snapshot.clone(), phases.clone(), judged, watches, *number);
+        let spans = spans.of_outbox(self.name.as_ref());
+        let tools = Tools::new(config, snapshot.clone(), phases.clone(), judged, spans, watches, *number);
         let ear = Ear::new(health.meter.clone());
         let settling = settle::run(store.clone(), queue, health.clone());
         let mut parking = Parking::new(slots.clone(), store.clone(), presence.name(), ear.bell());

@@ -31,6 +31,10 @@ impl Identity {
         let replica = format!("{host}/{}/{}", std::process::id(), crate::hex::encode(&crate::secret::random::<4>()));
         Arc::new(Identity { replica: replica.into(), host })
     }
+
+    pub(super) fn replica(&self) -> &str {
+        &self.replica
+    }
 }
 
 pub(super) struct Presence {

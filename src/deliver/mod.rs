@@ -10,6 +10,8 @@ mod phase;
 mod record;
 mod report;
 mod snapshot;
+#[cfg_attr(not(feature = "otlp"), path = "spanless.rs")]
+mod span;
 pub(crate) mod trace;
 
 use std::panic::AssertUnwindSafe;
@@ -27,6 +29,7 @@ pub(crate) use phase::{Phase, Phases};
 pub(crate) use snapshot::{
     Snapshot, SnapshotError, Way, client_identity, destinations, egress, keyring, provider, resolver, sealing_token,
 };
+pub(crate) use span::Spans;
 
 use crate::address::{Destination, PinError, Pinned, pin};
 use crate::certificate::ClientIdentity;
@@ -50,6 +53,7 @@ pub(crate) struct Tools {
     attempt_timeout: Duration,
     phases: Phases,
     settle: settle::Sender,
+    spans: Spans,
     health: Arc<Health>,
     name_servers: Arc<ResolverWatch>,
     clock: Arc<ClockWatch>,
@@ -72,6 +76,7 @@ impl Tools {
         snapshot: Arc<ArcSwap<Snapshot>>,
         phases: Phases,
         settle: settle::Sender,
+        spans: Spans,
         Watches { health, name_servers, clock }: Watches,
         outbox: usize,
     ) -> Tools {
@@ -98,6 +103,7 @@ impl Tools {
             attempt_timeout,
             phases,
             settle,
+            spans,
             health,
             name_servers,
             clock,
@@ -127,7 +133,7 @@ struct Trail {
     reused: bool,
     /// What a record of the attempt is made of, where one is kept.
     record: record::Draft,
-    /// The host's own trace.
+    /// The host's own trace; where the attempt has a span, as seen from there.
     context: Option<TraceContext>,
 }
 
@@ -136,6 +142,7 @@ struct Trail {
 pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     let Claim { lease, times, row, context, slot } = claim;
     let started = Instant::now();
+    let (begun, context) = span::begin(&tools.spans, &row, context);
     let mut trail = Trail { context, ..Trail::default() };
     let (row, attempt_count) = match row {
         Ok(row) => {
@@ -154,6 +161,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
         tools.health.saw(Warning::Unopenable);
     }
     report::attempt(&tools.health.meter, &lease, &trail, attempt_count, started.elapsed(), &verdict, &ending);
+    span::end(&tools.spans, begun, &lease, &trail, attempt_count, &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
     let record = if tools.history { trail.record.complete(&ending, &verdict, started) } else { None };
     let _ = tools.settle.send(Judged { lease, times, verdict, record, slot });

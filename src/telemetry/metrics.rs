@@ -42,6 +42,8 @@ pub(super) const STATEMENT_ERRORS: &str = "outboxd_statement_errors_total";
 pub(super) const DATABASE_CONNECTIONS: &str = "outboxd_database_connections";
 pub(super) const CLOCK_SKEW: &str = "outboxd_database_clock_skew_seconds";
 const LOG_LINES_DROPPED: &str = "outboxd_log_lines_dropped_total";
+#[cfg(feature = "otlp")]
+const SPANS: &str = "outboxd_spans_total";
 const RELOADS: &str = "outboxd_config_reloads_total";
 const RELOAD_FAILED: &str = "outboxd_config_reload_failed";
 pub(super) const ENVELOPE_ROWS: &str = "outboxd_envelope_rows";
@@ -244,6 +246,20 @@ pub(crate) fn resolver_down(down: bool) {
 
 pub(super) fn log_line_dropped() {
     counter!(LOG_LINES_DROPPED).increment(1);
+}
+
+/// Where spans are exported, each way that one can go is there from the start.
+#[cfg(feature = "otlp")]
+pub(super) fn begin_spans() {
+    describe_counter!(SPANS, Unit::Count, "Spans of attempts, by what became of them.");
+    for result in ["exported", "failed", "dropped"] {
+        spans(result, 0);
+    }
+}
+
+#[cfg(feature = "otlp")]
+pub(super) fn spans(result: &'static str, spans: usize) {
+    counter!(SPANS, "result" => result).increment(spans as u64);
 }
 
 pub(crate) fn reloaded(ok: bool) {

@@ -1,4 +1,4 @@
-//! Logs, metrics, health and the listener that shows them; every metric name and label lives here.
+//! Logs, metrics, spans, health and the listener that shows them; every name of a metric, label or attribute lives here.
 
 pub(crate) mod admin;
 pub(crate) mod expiry;
@@ -7,3 +7,5 @@ mod lines;
 pub(crate) mod logs;
 pub(crate) mod meter;
 pub(crate) mod metrics;
+#[cfg(feature = "otlp")]
+pub(crate) mod spans;

@@ -76,6 +76,18 @@ async fn every_bad_value_is_refused_by_name() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[cfg(not(feature = "otlp"))]
+#[tokio::test]
+async fn a_binary_that_cannot_export_spans_refuses_a_collector_and_says_how_to_get_one_that_can() {
+    let world = World::new().await;
+    let config = world.config().set("tracing.otlp_endpoint", "http://127.0.0.1:4318/v1/traces");
+    for command in ["run", "check"] {
+        let ended = end_of(&config, command).await;
+        assert_eq!(ended.code, Some(EX_CONFIG), "{}", ended.output);
+        assert_eq!(unnamed(&ended, &["tracing.otlp_endpoint", "without the feature otlp", "--features otlp"]), None);
+    }
+}
+
 #[tokio::test]
 async fn files_that_are_not_there_are_named() {
     let world = World::new().await;

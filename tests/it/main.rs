@@ -42,6 +42,8 @@ mod metrics;
 mod migrate;
 mod names;
 mod notify;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outage;
 mod outboxes;
 mod parking;

@@ -30,7 +30,7 @@ fn entry(name: &str, url: &str, more: &str) -> String {
 }
 
 /// `eu`, the world's own database, and `us`, wherever that is.
-fn two(world: &World, config: Config, us: &str) -> Config {
+pub fn two(world: &World, config: Config, us: &str) -> Config {
     config.unset("database.url").extra(&entry("eu", &world.database.url, "")).extra(&entry("us", us, ""))
 }
 

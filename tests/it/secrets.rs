@@ -5,6 +5,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
+use crate::support::cluster::OutboxRow;
 use crate::support::config::text;
 use crate::support::daemon::Daemon;
 use crate::support::eventually::{PATIENCE, eventually};
@@ -25,7 +26,7 @@ const REPLY_BODY: &str = "canary-reply-body-deadbeef";
 const REPLY_HEADER: &str = "canary-reply-header-feedface";
 const REASON: &str = "canary_challenge_0ddba11";
 
-fn canaries(world: &World) -> Vec<String> {
+pub fn canaries(world: &World) -> Vec<String> {
     let mut all: Vec<String> =
         [TOKEN, BODY, PATH, QUERY, BEARER, HMAC, PASSWORD, REPLY_BODY, REPLY_HEADER, REASON].map(String::from).into();
     all.push(world.key.hex());
@@ -48,14 +49,51 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn assert_clean(canaries: &[String], place: &str, text: &str) {
+pub fn assert_clean(canaries: &[String], place: &str, text: &str) {
     for canary in canaries {
         let line = text.lines().find(|line| line.contains(canary.as_str()));
         assert_eq!(line, None, "{canary} is in {place}");
     }
 }
 
-/// Deliveries, refusals, quarantines and failures of every stage.
+/// Deliveries, refusals, quarantines and failures of every stage, with secrets in all that rows hold and the receiver says.
+/// So many rows.
+pub async fn insert_secrets(world: &World) -> usize {
+    world.receiver.answer(|target, _| {
+        let reply = |status| Answer::status(status).header("X-Reply", REPLY_HEADER).body(REPLY_BODY);
+        match target {
+            target if target.contains("/gone") => reply(410),
+            target if target.contains("/unauthorized") => {
+                reply(401).header("WWW-Authenticate", &format!("Signature error=\"{REASON}\""))
+            }
+            target if target.contains("/moved") => reply(302).header("Location", &format!("https://x/{REPLY_HEADER}")),
+            target if target.contains("/garbage") => {
+                Answer::Garbage(format!("{REPLY_HEADER}\r\n{REPLY_BODY}\r\n\r\n").into())
+            }
+            target if target.contains("/close") => Answer::Close,
+            _ => reply(200),
+        }
+    });
+    let drafts = drafts(world);
+    let count = drafts.len();
+    let mut sealed = world.seal(drafts);
+    sealed.last_mut().expect("there are rows").encrypted_body[0] ^= 1;
+    world.database.insert(&sealed).await;
+    count
+}
+
+/// Each of them once.
+pub async fn all_attempted(world: &World) -> Vec<OutboxRow> {
+    eventually("every row was attempted or settled", async || {
+        let rows = world.database.rows().await;
+        match rows.iter().find(|row| row.state == "in_flight" || (row.state == "pending" && !row.attempted)) {
+            None => Ok(rows),
+            Some(row) => Err(row.clone()),
+        }
+    })
+    .await
+}
+
 fn drafts(world: &World) -> Vec<Draft> {
     let to = |kind: &str| {
         let mut draft = Draft::to(world.receiver.url(&format!("/{PATH}/{kind}?q={QUERY}")));
@@ -87,28 +125,7 @@ async fn p14_no_secret_is_in_any_log_line_metric_or_last_error() {
     for format in ["text", "json"] {
         let world = World::new().await;
         let canaries = canaries(&world);
-        world.receiver.answer(|target, _| {
-            let reply = |status| Answer::status(status).header("X-Reply", REPLY_HEADER).body(REPLY_BODY);
-            match target {
-                target if target.contains("/gone") => reply(410),
-                target if target.contains("/unauthorized") => {
-                    reply(401).header("WWW-Authenticate", &format!("Signature error=\"{REASON}\""))
-                }
-                target if target.contains("/moved") => {
-                    reply(302).header("Location", &format!("https://x/{REPLY_HEADER}"))
-                }
-                target if target.contains("/garbage") => {
-                    Answer::Garbage(format!("{REPLY_HEADER}\r\n{REPLY_BODY}\r\n\r\n").into())
-                }
-                target if target.contains("/close") => Answer::Close,
-                _ => reply(200),
-            }
-        });
-        let drafts = drafts(&world);
-        let count = drafts.len();
-        let mut sealed = world.seal(drafts);
-        sealed.last_mut().expect("there are rows").encrypted_body[0] ^= 1;
-        world.database.insert(&sealed).await;
+        let count = insert_secrets(&world).await;
         let config = world.config();
         let password = config.file("password", PASSWORD);
         let config = config
@@ -118,15 +135,7 @@ async fn p14_no_secret_is_in_any_log_line_metric_or_last_error() {
             .set("log.format", format)
             .set("retry.base", "1m");
         let daemon = Daemon::start(&config).await;
-        eventually("every row was attempted or settled", async || {
-            let rows = world.database.rows().await;
-            match rows.iter().find(|row| row.state == "in_flight" || (row.state == "pending" && !row.attempted)) {
-                None => Ok(()),
-                Some(row) => Err(row.clone()),
-            }
-        })
-        .await;
-        let rows = world.database.rows().await;
+        let rows = all_attempted(&world).await;
         assert_eq!(rows.len(), count);
         let errors: Vec<String> = rows.into_iter().filter_map(|row| row.last_error).collect();
         assert!(errors.len() >= 10, "{errors:?}");

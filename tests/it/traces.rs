@@ -7,12 +7,12 @@ use crate::support::receiver::Answer;
 use crate::support::seal::Draft;
 use crate::support::world::World;
 
-const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+pub const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+pub const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const TABLE: &str = "adcp_task_webhook_outbox";
 
 /// Enqueued through the host's function, in a transaction that says its trace.
-async fn enqueue(world: &World, parent: &str, state: &str) -> Draft {
+pub async fn enqueue(world: &World, parent: &str, state: &str) -> Draft {
     let draft = Draft::to(world.receiver.url("/hooks"));
     let sealed = draft.clone().seal(&world.key);
     let client = &world.database.client;

@@ -63,6 +63,16 @@ impl Daemon {
         Daemon::begin(command, config, &config.write(), &["run"])
     }
 
+    /// Running, and taking this file for `/etc/resolv.conf`.
+    #[cfg(feature = "otlp")]
+    pub fn spawn_resolving_by(servers: &Path, config: &Config) -> Daemon {
+        let mount = format!("mount --bind '{}' /etc/resolv.conf && exec \"$@\"", servers.display());
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &mount, "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_outboxd"));
+        Daemon::begin(command, config, &config.write(), &["run"])
+    }
+
     /// Any subcommand with this configuration.
     pub fn command(config: &Config, arguments: &[&str]) -> Daemon {
         Daemon::with_file(config, &config.write(), arguments)

@@ -3,6 +3,8 @@
 pub mod abuse;
 pub mod certs;
 pub mod cluster;
+#[cfg(feature = "otlp")]
+pub mod collector;
 pub mod config;
 pub mod daemon;
 pub mod dns;
