@@ -86,7 +86,11 @@ impl Night {
         .await;
         dead.answer(|_, _| Answer::status(200));
         self.prometheus.is_silent("OutboxdDestinationParked").await;
-        assert_eq!(self.daemon.metrics().await.total(PARKED, &[]), 0.0);
+        eventually("nothing is parked any more", async || match self.daemon.metrics().await.total(PARKED, &[]) {
+            0.0 => Ok(()),
+            parked => Err(parked),
+        })
+        .await;
     }
 
     async fn a_key_is_missing(&self) {
