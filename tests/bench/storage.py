@@ -73,7 +73,8 @@ class Outbox:
 
     def claim(self) -> list[tuple[int, str]]:
         token = secrets.token_hex(16)
-        given = {"p1": BATCH, "p2": 1 << 30, "p3": token, "p4": 60.0, "p5": [], "p6": [], "p7": 1 << 20}
+        given = {"p1": BATCH, "p2": 1 << 30, "p3": token, "p4": 60.0, "p5": [], "p6": [], "p7": 1 << 20, "p8": [], "p9": [],
+                 "p10": None}
         return [(row[0], token) for row in self.connection.execute(self.statements["claim_due"], given)]
 
     def settle(self, rows: list[tuple[int, str]]) -> None:
