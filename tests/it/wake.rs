@@ -28,8 +28,9 @@ async fn a_task_that_ends_in_sql_is_delivered_at_once_and_again_after_the_ear_wa
     let host = Host::on(&world.database).await;
     let registration = Registration::to(world.receiver.url("/hooks"));
     let daemon = Daemon::start(&world.config().set("delivery.poll_interval", "60s")).await;
-    let ears = "select count(*) from pg_stat_activity where datname = current_database() and query like '%outboxd_ear_%' \
-                and pid <> pg_backend_pid()";
+    // By what it says to itself. A connection of the pool that once proved it shows that for as long as it is idle.
+    let ears = "select count(*) from pg_stat_activity where datname = current_database() \
+                and query ~ 'listen outboxd_wake|pg_backend_pid\\(\\) as ear,' and pid <> pg_backend_pid()";
     let listening = async || match world.database.value::<i64>(ears, &[]).await {
         1 => Ok(()),
         other => Err(other),
