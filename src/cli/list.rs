@@ -43,10 +43,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     block_on(async {
         for outbox in &chosen {
             let page = outbox.store.list_rows(&args.filter.filter(), args.after, args.limit).await;
-            let page = match page {
-                Ok(page) => page,
-                Err(error) => return Err(outbox.failure(error).await),
-            };
+            let page = outbox.found(page).await?;
             print(&match args.json {
                 true => in_json(outbox, &page),
                 false => outbox.heading() + &in_words(&page),

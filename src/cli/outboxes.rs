@@ -34,14 +34,18 @@ impl Chosen {
         self.name.as_ref().map(|name| format!("outbox {name}: ")).unwrap_or_default()
     }
 
-    /// What a command ends with when a statement failed: whose it was, and who is in the way, if somebody is.
-    pub(super) async fn failure(&self, error: StoreError) -> Failure {
+    /// What was found; or what a command ends with when a statement failed: whose it was, and who is in the way, if somebody is.
+    pub(super) async fn found<T>(&self, found: Result<T, StoreError>) -> Result<T, Failure> {
+        let error = match found {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
         let blockers = match error.is_timeout() {
             true => self.store.find_blockers().await.unwrap_or_default(),
             false => Vec::new(),
         };
         let failure = Failure::from(error).about(&self.title());
-        blockers.iter().fold(failure, |failure, blocker| failure.also(&in_the_way(blocker)))
+        Err(blockers.iter().fold(failure, |failure, blocker| failure.also(&in_the_way(blocker))))
     }
 
     /// The line that stands above what is told of one among several.

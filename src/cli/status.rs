@@ -63,10 +63,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all_to_look(config)?;
     block_on(async {
         for outbox in &chosen {
-            let standing = match look(outbox, config).await {
-                Ok(standing) => standing,
-                Err(error) => return Err(outbox.failure(error).await),
-            };
+            let standing = outbox.found(look(outbox, config).await).await?;
             print(&match args.json {
                 true => standing.in_json(outbox),
                 false => outbox.heading() + &standing.in_words(),

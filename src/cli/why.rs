@@ -53,11 +53,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let chosen = args.outbox.open_all(config)?;
     block_on(async {
         for outbox in &chosen {
-            let told = match look(args, outbox).await {
-                Ok(told) => told,
-                Err(error) => return Err(outbox.failure(error).await),
-            };
-            if let Some(told) = told {
+            if let Some(told) = outbox.found(look(args, outbox).await).await? {
                 return print(&match args.json {
                     true => told.in_json(outbox),
                     false => outbox.heading() + &told.in_words(),

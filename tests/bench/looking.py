@@ -8,19 +8,17 @@ It makes a cluster of its own with the default durability and removes it.
 
 from __future__ import annotations
 
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import psycopg
 
+from cluster import cluster
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = pathlib.Path(os.environ.get("PGBIN", "/usr/lib/postgresql/15/bin"))
 OUTBOXD = ROOT / "target/release/outboxd"
 TABLE = "adcp_task_webhook_outbox"
 TURNS = 7
@@ -40,7 +38,7 @@ insert into {TABLE}_attempts (fired_at, took_ms, outbox_id, attempt, status, htt
                               idempotency_key, url, notification_type, notification_id)
 select %s::timestamptz + n * interval '8 ms', 40, n, 1, 'success', 200, 1056, 'acc_' || n %% 500, 'task_' || n, 'create_media_buy',
        'whk_' || n, 'https://h' || n %% 500 || '.example/hooks/adcp', 'task.completed', 'ntf_' || n
-  from generate_series(%s, %s) as n"""
+  from generate_series(%s::bigint, %s::bigint) as n"""
 LOOKS = [
     ["list"],
     ["list", "--state", "invalid"],
@@ -53,12 +51,6 @@ LOOKS = [
     ["why", "task_500001"],
     ["why", "500002"],
 ]
-
-
-def as_server(*command: object) -> list[str]:
-    words = [str(word) for word in command]
-    drop = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
-    return drop + words if os.geteuid() == 0 else words
 
 
 def look(dsn: str) -> None:
@@ -113,18 +105,8 @@ def drop_a_day(dsn: str, attempts: int) -> None:
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     attempts = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="outboxd-looking-", dir="/var/tmp"))
-    data, server = directory / "data", None
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(directory, "postgres")
-        initdb = as_server(PROGRAMS / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
-        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
-        command = as_server(PROGRAMS / "postgres", "-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "max_wal_size=8GB")
-        server = subprocess.Popen(command, cwd="/", stderr=subprocess.DEVNULL)
-        dsn = f"postgresql://postgres@/postgres?host={directory}"
-        while subprocess.run([PROGRAMS / "pg_isready", "-q", "-h", directory], check=False).returncode:
-            time.sleep(0.1)
+    with cluster("outboxd-looking-", "max_wal_size=8GB") as databases:
+        dsn = databases.format("postgres")
         subprocess.run([OUTBOXD, "migrate", "--set", f"database.url={dsn}"], check=True, stdout=subprocess.DEVNULL)
         with psycopg.connect(dsn, autocommit=True) as session:
             session.execute(ROWS, (rows,))
@@ -132,11 +114,6 @@ def main() -> None:
         print(f"{rows} rows, medians of {TURNS} (least-most), from the command's start to its end")
         look(dsn)
         drop_a_day(dsn, attempts)
-    finally:
-        if server:
-            server.send_signal(2)
-            server.wait()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 main()

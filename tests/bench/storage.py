@@ -9,21 +9,19 @@ posted.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import random
 import re
 import secrets
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 import psycopg
 
+from cluster import cluster
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = pathlib.Path(os.environ.get("PGBIN", "/usr/lib/postgresql/15/bin"))
 TABLE = "adcp_task_webhook_outbox"
 BATCH = 100
 # Ciphertext is incompressible, so these are blocks of 32 random bytes.
@@ -37,12 +35,6 @@ select gen_random_uuid()::text, 'acc_' || n %% 50, 'create_media_buy', 'complete
        substring(sha256(convert_to(n::text, 'UTF8')) for 12), 86400
   from generate_series(1, %s) as n"""
 SESSION = "set enable_seqscan = off; set enable_bitmapscan = off; set plan_cache_mode = force_custom_plan; set jit = off"
-
-
-def as_server(*command: object) -> list[str]:
-    words = [str(word) for word in command]
-    drop = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
-    return drop + words if os.geteuid() == 0 else words
 
 
 class Outbox:
@@ -118,21 +110,10 @@ class Outbox:
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 6000
     factors = [int(word) for word in sys.argv[2:]] or [100, 70, 50, 40]
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="outboxd-storage-", dir="/var/tmp"))
-    data, names = directory / "data", iter(range(1000))
-    server = None
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(directory, "postgres")
-        initdb = as_server(PROGRAMS / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C")
-        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
-        # A checkpoint in the middle of a run would write whole pages once more for one fillfactor and not for another.
-        settings = ["-c", "listen_addresses=", "-c", "max_wal_size=8GB", "-c", "checkpoint_timeout=30min", "-c", "autovacuum=off"]
-        command = as_server(PROGRAMS / "postgres", "-D", data, "-k", directory, *settings)
-        server = subprocess.Popen(command, cwd="/", stderr=subprocess.DEVNULL)
-        dsn = f"postgresql://postgres@/{{}}?host={directory}"
-        while subprocess.run([PROGRAMS / "pg_isready", "-q", "-h", directory], check=False).returncode:
-            time.sleep(0.1)
+    names = iter(range(1000))
+    # A checkpoint in the middle of a run would write whole pages once more for one fillfactor and not for another.
+    settings = ["max_wal_size=8GB", "checkpoint_timeout=30min", "autovacuum=off"]
+    with cluster("outboxd-storage-", *settings) as dsn:
         with psycopg.connect(dsn.format("postgres"), autocommit=True) as admin:
             admin.execute("create database template")
             migrate = [ROOT / "target/debug/outboxd", "migrate", "--set", f"database.url={dsn.format('template')}"]
@@ -148,11 +129,6 @@ def main() -> None:
                         figures += [scenario(outbox, rows, body), outbox.size()]
                         outbox.connection.close()
                     print("{:5} {:10} {:12.0f} {:10.0f} {:15.0f} {:10.0f}".format(body, factor, *figures), flush=True)
-    finally:
-        if server:
-            server.send_signal(2)
-            server.wait()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 main()

@@ -10,7 +10,7 @@ use crate::support::certs::Authority;
 use crate::support::cluster::{Database, TABLE};
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
-use crate::support::receiver::{Received, Receiver};
+use crate::support::receiver::Receiver;
 use crate::support::seal::{Draft, EnvelopeKey};
 use crate::support::tool::{self, Done};
 use crate::support::world::World;
@@ -191,7 +191,7 @@ async fn a_captured_request_is_judged() {
     world.all_are("delivered").await;
     let request = world.receiver.received().remove(0);
     let config = Config::empty();
-    config.file("request.http", raw(&request));
+    config.file("request.http", request.raw());
     config.file_with_mode("jwks.json", json!({"keys": [world.signer.public_jwk()]}).to_string(), 0o644);
     let created =
         request.header("signature-input").and_then(|input| input.split("created=").nth(1)).expect("it is signed");
@@ -207,13 +207,4 @@ async fn at(seconds: i64) -> String {
     let mut command = Command::new("date");
     command.args(["-u", "-d", &format!("@{seconds}"), "+%Y-%m-%dT%H:%M:%SZ"]);
     tool::run(command, "").await.stdout.trim().into()
-}
-
-/// As `nc -l` would have stored it.
-fn raw(request: &Received) -> Vec<u8> {
-    let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, request.target).into_bytes();
-    for (name, value) in &request.headers {
-        bytes.extend(format!("{name}: {value}\r\n").bytes());
-    }
-    [&bytes, b"\r\n".as_slice(), &request.body].concat()
 }

@@ -32,15 +32,6 @@ async fn report(config: &Config, arguments: &[&str], request: impl Into<Vec<u8>>
     (serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}")), done.code)
 }
 
-/// As `nc -l` would have stored it.
-fn raw(request: &Received) -> Vec<u8> {
-    let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, request.target).into_bytes();
-    for (name, value) in &request.headers {
-        bytes.extend(format!("{name}: {value}\r\n").bytes());
-    }
-    [&bytes, b"\r\n".as_slice(), &request.body].concat()
-}
-
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -90,16 +81,16 @@ async fn what_the_daemon_sends_passes_in_every_form_of_capture() {
         |data: String| format!("curl -sS -X POST 'https://{host}{target}' \\\n  {} {data}\n", options.join(" \\\n  "));
     let inline = String::from_utf8(received[0].body.clone()).expect("the body is text");
     let (jwks, jwk) = (path("jwks.json"), path("jwk.json"));
-    let stored = files.file("request.http", raw(&received[0]));
+    let stored = files.file("request.http", received[0].raw());
     for (arguments, request) in [
-        (vec!["--jwks", &jwks], raw(&received[0])),
-        (vec!["-", "--jwks", &jwk], raw(&received[0])),
+        (vec!["--jwks", &jwks], received[0].raw()),
+        (vec!["-", "--jwks", &jwk], received[0].raw()),
         (vec![stored.to_str().expect("UTF-8"), "--jwks", &jwks], Vec::new()),
         (vec!["--jwks", &jwks, "--body", body.to_str().expect("UTF-8")], printed.clone().into_bytes()),
         (vec!["--jwks", &jwks], command(format!("--data-binary {}", quoted(&inline))).into_bytes()),
         (vec!["--jwks", &jwks], command(format!("--data-binary '@{}'", body.display())).into_bytes()),
-        (vec!["--secret-file", &path("hmac")], raw(&received[1])),
-        (vec!["--secret-file", &path("whsec")], raw(&received[2])),
+        (vec!["--secret-file", &path("hmac")], received[1].raw()),
+        (vec!["--secret-file", &path("whsec")], received[2].raw()),
     ] {
         let done = verify(&files, &arguments, request).await;
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{arguments:?} {done:?}");
@@ -124,13 +115,13 @@ async fn an_old_capture_is_judged_as_of_when_it_came_in_and_behind_a_proxy_as_it
     let jwks =
         text(&files.file_with_mode("jwks.json", json!({"keys": [world.signer.public_jwk()]}).to_string(), 0o644));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is past 1970").as_secs();
-    let (judged, code) = report(&files, &["--jwks", &jwks, "--at", &(now + 3600).to_string()], raw(&request)).await;
+    let (judged, code) = report(&files, &["--jwks", &jwks, "--at", &(now + 3600).to_string()], request.raw()).await;
     assert_eq!(
         (code, &judged["code"], &judged["step"]),
         (EX_DATAERR, &json!("webhook_signature_window_invalid"), &json!("5"))
     );
     assert!(judged["remedy"].as_str().expect("text").contains("--at"), "{judged}");
-    let (judged, code) = report(&files, &["--jwks", &jwks], raw(&request)).await;
+    let (judged, code) = report(&files, &["--jwks", &jwks], request.raw()).await;
     assert_eq!((code, &judged["verdict"]), (Some(0), &json!("pass")));
     let base = judged["explain"]["base"].as_str().expect("text");
     let lines: Vec<&str> = base.split('\n').collect();
@@ -145,13 +136,13 @@ async fn an_old_capture_is_judged_as_of_when_it_came_in_and_behind_a_proxy_as_it
         .iter_mut()
         .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
         .for_each(|(_, value)| *value = "inner:8080".into());
-    let (judged, code) = report(&files, &["--jwks", &jwks], raw(&proxied)).await;
+    let (judged, code) = report(&files, &["--jwks", &jwks], proxied.raw()).await;
     assert_eq!(
         (code, &judged["code"], &judged["step"]),
         (EX_DATAERR, &json!("webhook_signature_invalid"), &json!("10"))
     );
     assert!(judged["remedy"].as_str().expect("text").contains("--url"), "{judged}");
-    let (judged, _) = report(&files, &["--jwks", &jwks, "--url", &origin], raw(&proxied)).await;
+    let (judged, _) = report(&files, &["--jwks", &jwks, "--url", &origin], proxied.raw()).await;
     assert_eq!(judged["verdict"], "pass");
 }
 
@@ -167,7 +158,7 @@ async fn a_line_break_that_an_editor_added_is_found_out() {
     let files = Config::empty();
     let jwks =
         text(&files.file_with_mode("jwks.json", json!({"keys": [world.signer.public_jwk()]}).to_string(), 0o644));
-    let done = verify(&files, &["--jwks", &jwks, "--explain"], raw(&request)).await;
+    let done = verify(&files, &["--jwks", &jwks, "--explain"], request.raw()).await;
     assert_eq!(done.code, EX_DATAERR, "{done:?}");
     assert!(done.stdout.contains("without its last line break"), "{}", done.stdout);
     assert!(done.stdout.contains("\"@method\": POST\u{240a}\n"), "{}", done.stdout);
@@ -289,7 +280,7 @@ async fn a_shared_secret_that_does_not_fit_is_told_by_the_check_that_fails() {
         (vec!["--secret-file", &*whsec], &stripped, "headers", "1"),
         (vec!["--secret-file", &*hmac, "--scheme", "hmac-sha256"], &received[2], "headers", "1"),
     ] {
-        let (told, code) = report(&files, &arguments, raw(request)).await;
+        let (told, code) = report(&files, &arguments, request.raw()).await;
         assert_eq!((code, &told["code"]), (EX_DATAERR, &json!("signature_legacy_failed")), "{told}");
         assert_eq!((&told["check"], &told["step"]), (&json!(check), &json!(step)), "{told}");
         assert!(!told.to_string().contains(&WHSEC[6..]) && !told.to_string().contains(HMAC_SECRET), "{told}");

@@ -46,6 +46,15 @@ impl Received {
         serde_json::from_slice(&self.body).expect("the body is JSON")
     }
 
+    /// As `nc -l` would have stored it.
+    pub fn raw(&self) -> Vec<u8> {
+        let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend(format!("{name}: {value}\r\n").bytes());
+        }
+        [&bytes, b"\r\n".as_slice(), &self.body].concat()
+    }
+
     pub fn idempotency_key(&self) -> String {
         self.json()["idempotency_key"].as_str().expect("every body has a key").to_string()
     }

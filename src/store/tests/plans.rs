@@ -85,29 +85,50 @@ async fn claim_plan(db: &Database, full: &[&str]) -> String {
     plan(db, &db.store.statements.claim_due, &parameters).await
 }
 
-/// A look around: all in their order from the head, and some destinations by name.
+/// What a look around asks with: all in their order from the head, and some destinations by name.
+struct Looking<'a> {
+    full: &'a [&'a str],
+    rooms: Vec<i32>,
+    in_flight: Vec<i32>,
+    named: &'a [&'a str],
+    times: Vec<DatabaseTime>,
+    ids: Vec<i64>,
+}
+
+impl<'a> Looking<'a> {
+    fn past(full: &'a [&'a str], named: &'a [&'a str]) -> Looking<'a> {
+        Looking {
+            full,
+            rooms: vec![0; full.len()],
+            in_flight: vec![64; full.len()],
+            named,
+            times: vec![Position::HEAD.at; named.len()],
+            ids: vec![Position::HEAD.id; named.len()],
+        }
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 14] {
+        [
+            &100_i64,
+            &1_000_000_i64,
+            &"t",
+            &60_f64,
+            &self.full,
+            &self.rooms,
+            &self.in_flight,
+            &64,
+            &Position::HEAD.at,
+            &Position::HEAD.id,
+            &400_i64,
+            &self.named,
+            &self.times,
+            &self.ids,
+        ]
+    }
+}
+
 async fn around_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
-    let (rooms, in_flight) = (vec![0; full.len()], vec![64; full.len()]);
-    let after: Vec<Position> = named.iter().map(|_| Position::HEAD).collect();
-    let times: Vec<DatabaseTime> = after.iter().map(|after| after.at).collect();
-    let ids: Vec<i64> = after.iter().map(|after| after.id).collect();
-    let parameters: [Parameter<'_>; 14] = [
-        &100_i64,
-        &1_000_000_i64,
-        &"t",
-        &60_f64,
-        &full,
-        &rooms,
-        &in_flight,
-        &64,
-        &Position::HEAD.at,
-        &Position::HEAD.id,
-        &400_i64,
-        &named,
-        &times,
-        &ids,
-    ];
-    plan(db, &db.store.statements.claim_around, &parameters).await
+    plan(db, &db.store.statements.claim_around, &Looking::past(full, named).parameters()).await
 }
 
 /// The same where accounts have a share.
@@ -285,30 +306,13 @@ async fn a_settle_looks_up_each_row_whatever_the_statistics_say() {
 async fn a_plan_that_was_made_when_the_table_was_empty_serves_a_large_one() {
     let db = Database::new(Schema::Ours).await;
     fill(&db, 0, "pending", LONG_AGO, HORIZON_AHEAD).await;
-    let (full, rooms, flying) = (FULL[..2].to_vec(), vec![0; 2], vec![64; 2]);
+    let looking = Looking::past(&FULL[..2], &["h3.example"]);
     let (accounts, shares, others) = (Vec::<&str>::new(), Vec::<i32>::new(), None::<i32>);
-    let named = vec!["h3.example"];
-    let (times, from) = (vec![Position::HEAD.at], vec![Position::HEAD.id]);
     let (ids, tokens, statuses) = ((39_901..=40_000).collect::<Vec<i64>>(), vec!["t"; 100], vec![200; 100]);
     let (seconds, text, whole) = (vec![1.0_f64; 100], vec!["http_server_error"; 100], vec![1_i64; 100]);
     let claim: [Parameter<'_>; 10] =
-        [&100_i64, &1_000_000_i64, &"t", &60_f64, &full, &rooms, &64, &accounts, &shares, &others];
-    let around: [Parameter<'_>; 14] = [
-        &100_i64,
-        &1_000_000_i64,
-        &"t",
-        &60_f64,
-        &full,
-        &rooms,
-        &flying,
-        &64,
-        &Position::HEAD.at,
-        &Position::HEAD.id,
-        &400_i64,
-        &named,
-        &times,
-        &from,
-    ];
+        [&100_i64, &1_000_000_i64, &"t", &60_f64, &looking.full, &looking.rooms, &64, &accounts, &shares, &others];
+    let around = looking.parameters();
     let delivered: [Parameter<'_>; 3] = [&ids, &tokens, &statuses];
     let failed = vec!["failed"; 100];
     let attempts: [Parameter<'_>; 8] = [&seconds, &statuses, &failed, &statuses, &text, &text, &text, &whole];
