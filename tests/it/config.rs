@@ -33,12 +33,15 @@ async fn every_bad_value_is_refused_by_name() {
     let scopes = text(&good.path("scopes"));
     good.file("scopes/bad.json", "{");
     let set = |key: &str, value: serde_json::Value| good.clone().set(key, value);
+    let entry = |name: &str| format!("[[outboxes]]\nname = \"{name}\"\nurl = \"host={name}\"\n");
+    let two_outboxes = good.clone().unset("database.url").extra(&entry("eu")).extra(&entry("us"));
     let cases: Vec<(Config, Vec<&str>)> = vec![
         (set("delivery.slotz", 5.into()), vec!["slotz"]),
         (set("deliveries.slots", 5.into()), vec!["deliveries"]),
         (good.clone().extra("[delivery\n"), vec!["outboxd.toml"]),
         (set("delivery.slots", "many".into()), vec!["delivery.slots"]),
         (set("delivery.slots", 0.into()), vec!["delivery.slots", "0", "1"]),
+        (two_outboxes.set("delivery.slots", 3), vec!["delivery.slots", "3", "2 outboxes", "4 to 10000"]),
         (set("delivery.lease", "soon".into()), vec!["delivery.lease", "soon"]),
         (set("delivery.lease", "14s".into()), vec!["delivery.lease", "14s", "egress.attempt_timeout", "15s"]),
         (set("delivery.poll_interval", "0s".into()), vec!["delivery.poll_interval"]),

@@ -45,6 +45,11 @@ impl Config {
             .is_some_and(|(section, name)| self.sections.get(section).is_some_and(|section| section.contains_key(name)))
     }
 
+    /// How many outboxes it lists.
+    pub fn outboxes(&self) -> usize {
+        self.extra.matches("[[outboxes]]").count()
+    }
+
     pub fn extra(mut self, text: &str) -> Config {
         self.extra.push_str(text);
         self
