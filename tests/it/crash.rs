@@ -32,6 +32,7 @@ async fn p1_rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {
         .set("egress.attempt_timeout", "10s")
         .set("delivery.lease", format!("{}s", LEASE.as_secs()))
         .set("delivery.poll_interval", format!("{}ms", POLL.as_millis()))
+        .set("delivery.slots", ROWS)
         .set("delivery.per_destination", ROWS)
         .set("delivery.per_destination_start", ROWS);
     let daemon = Daemon::start(&config).await;

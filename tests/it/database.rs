@@ -104,7 +104,11 @@ async fn no_connection_is_held_while_http_is_in_flight() {
     let gate = Gate::closed();
     let held = gate.clone();
     world.receiver.answer(move |_, _| Answer::status(200).when(&held));
-    let config = world.config().set("egress.attempt_timeout", "20s").set("delivery.per_destination_start", 50);
+    let config = world
+        .config()
+        .set("egress.attempt_timeout", "20s")
+        .set("delivery.slots", 50)
+        .set("delivery.per_destination_start", 50);
     let daemon = Daemon::start(&config).await;
     world.insert("/slow", 50).await;
     world.receiver.wait_for(50).await;

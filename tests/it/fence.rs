@@ -19,7 +19,8 @@ async fn p3_a_lease_lost_while_the_reply_was_under_way_is_counted_and_not_settle
     let drafts: Vec<Draft> =
         ["/taken", "/settled", "/refused"].iter().map(|target| Draft::to(world.receiver.url(target))).collect();
     world.database.insert(&world.seal(drafts.clone())).await;
-    let daemon = Daemon::start(&world.config()).await;
+    // All three are in flight together.
+    let daemon = Daemon::start(&world.config().set("delivery.slots", 3)).await;
     world.receiver.wait_for(3).await;
     for target in ["/taken", "/refused"] {
         let sql = "UPDATE adcp_task_webhook_outbox SET lease_token = 'another holder', attempt_count = 2, \

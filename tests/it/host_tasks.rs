@@ -110,7 +110,11 @@ async fn composed_rows_in_flight_when_a_daemon_is_killed_are_delivered_after_the
         let task = host.issue(&world.key, "create_media_buy", &registration).await;
         assert_eq!(host.complete(&task, "{}").await, Ok(true));
     }
-    let config = world.hasty_config().set("delivery.per_destination", ROWS).set("delivery.per_destination_start", ROWS);
+    let config = world
+        .hasty_config()
+        .set("delivery.slots", ROWS)
+        .set("delivery.per_destination", ROWS)
+        .set("delivery.per_destination_start", ROWS);
     let daemon = Daemon::start(&config).await;
     world.receiver.wait_for(ROWS).await;
     daemon.signal(Signal::SIGKILL);

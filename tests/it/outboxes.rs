@@ -242,7 +242,12 @@ async fn a_destination_has_one_cap_over_claims_that_are_under_way_together() {
     let gate = Gate::closed();
     let held = Answer::status(200).when(&gate);
     world.receiver.answer(move |_, _| held.clone());
-    let config = world.config().set("delivery.per_destination", 5).set("egress.attempt_timeout", "50s");
+    // Each could fill the destination with its own part.
+    let config = world
+        .config()
+        .set("delivery.slots", 10)
+        .set("delivery.per_destination", 5)
+        .set("egress.attempt_timeout", "50s");
     let daemon = Daemon::start(&two(&world, config, &second.url)).await;
     let both = [&world.database, &second];
     let lock = format!("begin; lock table {TABLE} in access exclusive mode");

@@ -153,7 +153,7 @@ async fn both_replicas_sign_by_the_table_and_see_a_rotation_within_five_seconds(
 #[tokio::test]
 async fn many_scopes_are_read_together() {
     let world = World::new().await;
-    let config = by_table(&world).set("delivery.per_destination_start", 64);
+    let config = by_table(&world).set("delivery.slots", 100).set("delivery.per_destination_start", 64);
     let key = SigningKey::ed25519("shared-1");
     let file = text(&config.file("shared.pem", key.pem()));
     for nth in 0..3 {

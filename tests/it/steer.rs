@@ -161,7 +161,9 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     assert_eq!(report(&counted)["matched"], many);
     assert!(took < Duration::from_secs(2), "counting took {took:?}");
     println!("{many} rows counted in {took:?}");
-    // The rows that are requeued are delivered at once, and others' beside them.
+    // The rows that are requeued are delivered at once, and others' beside them: of the slots that are shipped one destination
+    // gets a quarter.
+    let config = config.set("delivery.slots", 256);
     let _daemon = Daemon::start(&config).await;
     let rate = (many / 3).min(5000);
     let spelt = rate.to_string();
@@ -234,7 +236,7 @@ async fn a_run_keeps_to_its_rate_and_its_limit() {
 #[tokio::test]
 async fn a_row_under_a_live_lease_is_waited_for_and_its_verdict_stands() {
     let world = World::new().await;
-    let (gate, config) = (Gate::closed(), world.config());
+    let (gate, config) = (Gate::closed(), world.config().set("delivery.slots", 2));
     let reply = gate.clone();
     world.receiver.answer(move |target, _| match target {
         "/slow" => Answer::status(200).when(&reply),
@@ -376,7 +378,8 @@ async fn a_destination_is_parked_and_let_go_by_hand_and_both_are_noted() {
 #[tokio::test]
 async fn a_destination_is_capped_by_hand_below_what_it_would_begin_with_until_the_cap_is_taken_back() {
     let world = World::new().await;
-    let (config, gate) = (world.config(), Gate::closed());
+    // One slot more than a destination begins with.
+    let (config, gate) = (world.config().set("delivery.slots", 9), Gate::closed());
     let held = gate.clone();
     world.receiver.answer(move |_, _| Answer::status(200).when(&held));
     let url = world.receiver.url("/hooks");
