@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::config::Config;
 use crate::support::daemon::Daemon;
 use crate::support::eventually::eventually;
 use crate::support::metrics::{BEHIND, CLAIMS, STATEMENTS};
@@ -14,6 +15,11 @@ const CAP: usize = 8;
 
 /// Far below the time between two looks of these tests.
 const SOON: Duration = Duration::from_secs(20);
+
+/// As many slots as are shipped, which one destination cannot fill.
+fn capped(world: &World, most: usize) -> Config {
+    world.config().set("delivery.slots", 256).set("delivery.per_destination", most)
+}
 
 /// A receiver that answers nobody until its gate is opened, with a backlog.
 async fn stuck(world: &World) -> Gate {
@@ -31,7 +37,7 @@ async fn a_row_behind_the_backlog_of_a_full_destination_goes_out_at_once() {
     let elsewhere = Receiver::start().await;
     let (old, new) = (Draft::many(&elsewhere.url("/old"), 3), Draft::many(&elsewhere.url("/new"), 3));
     world.database.insert(&world.seal(old)).await;
-    let config = world.config().set("delivery.per_destination", CAP).set("egress.attempt_timeout", "50s");
+    let config = capped(&world, CAP).set("egress.attempt_timeout", "50s");
     let daemon = Daemon::start(&config).await;
     elsewhere.wait_for(3).await;
     eventually("the full destination is known of", async || {
@@ -54,7 +60,7 @@ async fn a_row_behind_the_backlog_of_a_full_destination_goes_out_at_once() {
 async fn rows_left_behind_are_claimed_in_batches_and_without_waiting_for_the_next_poll() {
     let world = World::new().await;
     world.insert("/hooks", 1000).await;
-    let config = world.config().set("delivery.per_destination", 32).set("delivery.poll_interval", "60s");
+    let config = capped(&world, 32).set("delivery.poll_interval", "60s");
     let daemon = Daemon::start(&config).await;
     world.all_are_within(SOON, "delivered").await;
     let metrics = daemon.metrics().await;
@@ -74,7 +80,7 @@ async fn without_the_index_by_destination_all_of_it_still_works() {
     let gate = stuck(&world).await;
     let elsewhere = Receiver::start().await;
     world.database.insert(&world.seal(Draft::many(&elsewhere.url("/other"), 3))).await;
-    let config = world.config().set("delivery.per_destination", CAP).set("egress.attempt_timeout", "50s");
+    let config = capped(&world, CAP).set("egress.attempt_timeout", "50s");
     let daemon = Daemon::start(&config).await;
     daemon.line(0, &["no index finds rows by their destination", "outboxd migrate"]).await;
     elsewhere.wait_for(3).await;

@@ -126,7 +126,8 @@ async fn a_server_that_knows_no_root_does_not_lock_us_out() {
     let dns = Dns::start().await;
     dns.script("", |_, _| Answer::Code(ResponseCode::Refused));
     dns.script("*", |_, _| Answer::Code(ResponseCode::Refused));
-    let daemon = Daemon::start(&config(&world, &dns)).await;
+    // Rows that are tried one after another would park their destinations before all were tried.
+    let daemon = Daemon::start(&config(&world, &dns).set("delivery.slots", 34)).await;
     // The first names never get an answer; the row that does comes last, and with it everything else.
     insert(&world, 30, 3).await;
     is_red(&daemon).await;
@@ -154,7 +155,8 @@ async fn one_name_that_is_never_answered_pays_for_itself_alone() {
     let dns = Dns::start().await;
     dns.script("*", |_, _| addresses(&["127.0.0.1"]));
     dns.script("n0.hooks.example.com", |_, _| Answer::Silence);
-    let daemon = Daemon::start(&config(&world, &dns)).await;
+    // One after another, attempts that hear nothing for four seconds each would take longer than this waits.
+    let daemon = Daemon::start(&config(&world, &dns).set("delivery.slots", 20)).await;
     insert(&world, 20, 2).await;
     eventually("each name has its verdict", async || {
         let rows = world.database.rows().await;
