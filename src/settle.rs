@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::claim::{Lease, Slot, Times};
+use crate::claim::{Lease, Times, Unsettled};
 use crate::envelope::Announced;
 use crate::history::{Record, Status};
 use crate::life::{Settle, State};
@@ -29,20 +29,20 @@ const BEAT: Duration = Duration::from_secs(2);
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(2);
 
-/// A judged row on its way to the database. Its slot is held until it is there.
+/// A judged row on its way to the database.
 pub(crate) struct Judged {
     pub(crate) lease: Lease,
     pub(crate) times: Times,
     pub(crate) verdict: Verdict,
     /// What is kept of the attempt; none where none was made, or nothing is kept.
     pub(crate) record: Option<Box<Record>>,
-    /// Freed by being dropped.
-    pub(crate) slot: Slot,
+    /// Dropped when the verdict is there.
+    pub(crate) unsettled: Unsettled,
 }
 
 pub(crate) type Sender = mpsc::UnboundedSender<Judged>;
 
-/// The queue is bounded by the slots: a row enters it only with the slot it holds.
+/// The queue is bounded by the slots: past as many rows as there are of these, each keeps its own until it is settled.
 pub(crate) fn channel() -> (Sender, mpsc::UnboundedReceiver<Judged>) {
     mpsc::unbounded_channel()
 }
@@ -76,7 +76,7 @@ pub(crate) async fn run(store: Arc<Store>, mut queue: mpsc::UnboundedReceiver<Ju
 /// Adds what comes meanwhile, in steps and not at each arrival: under load those would be thousands a second.
 async fn gather(gathered: &mut Vec<Judged>, queue: &mut mpsc::UnboundedReceiver<Judged>) {
     let Some(first) = gathered.first() else { return };
-    let wanted = (first.slot.in_flight() / GATHER_SHARE).min(BATCH);
+    let wanted = (first.unsettled.among() / GATHER_SHARE).min(BATCH);
     let until = Instant::now() + GATHER;
     while gathered.len() + queue.len() < wanted && Instant::now() < until {
         tokio::time::sleep(GATHER_STEP).await;

@@ -37,9 +37,9 @@ pub(crate) use outcome::{Outcome, Reason};
 pub(crate) use parking::Parking;
 use parking::keep_probes;
 use slots::{ClaimEnd, Permit};
-pub(crate) use slots::{Limits, Room, Slot, Slots};
+pub(crate) use slots::{Limits, Room, Slot, Slots, Unsettled};
 
-/// A row that is ours until its lease ends, and the slot that it takes up until its verdict is settled.
+/// A row that is ours until its lease ends, and the slot that it takes up until its attempt is over.
 pub(crate) struct Claim {
     pub(crate) lease: Lease,
     pub(crate) times: Times,

@@ -16,6 +16,8 @@ struct Member {
     weight: usize,
     slots: usize,
     bytes: usize,
+    /// Rows whose attempt is over while their verdict is on its way to the database; they hold no slot.
+    settling: usize,
     /// Whether its last claim took all that it might.
     filled: bool,
     /// How many slots it waits for.
@@ -60,6 +62,18 @@ impl Shares {
         member.bytes = member.bytes.saturating_sub(bytes);
     }
 
+    /// Whether a row may leave its slot before its verdict is written. Of those as many may wait as it has slots by its weight:
+    /// a database that takes no verdicts must not fill the memory with them.
+    pub(super) fn begin_settling(&mut self, own: usize) -> bool {
+        let may = self.members[own].settling < self.part_of(own, self.slots);
+        self.members[own].settling += usize::from(may);
+        may
+    }
+
+    pub(super) fn end_settling(&mut self, own: usize) {
+        self.members[own].settling -= 1;
+    }
+
     pub(super) fn note_filled(&mut self, own: usize, filled: bool) {
         self.members[own].filled = filled;
     }
@@ -85,8 +99,13 @@ impl Shares {
         self.members[own].slots
     }
 
-    pub(super) fn all_held(&self) -> usize {
-        self.members.iter().map(|member| member.slots).sum()
+    /// Rows of one that are not settled yet, with a slot or without.
+    pub(super) fn unsettled(&self, own: usize) -> usize {
+        self.members[own].slots + self.members[own].settling
+    }
+
+    pub(super) fn all_unsettled(&self) -> usize {
+        (0..self.members.len()).map(|own| self.unsettled(own)).sum()
     }
 
     /// How much of `total` this one may take now. Those without work are left what they hold and what they keep. The rest
@@ -124,6 +143,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn all_held(shares: &Shares) -> usize {
+        shares.members.iter().map(|member| member.slots).sum()
+    }
 
     fn shares(slots: usize, weights: &[u32]) -> Shares {
         Shares::new(slots, 1 << 30, weights)
@@ -244,11 +267,11 @@ mod tests {
                     true => shares.take(own, many.min(shares.slots_for(own)), 0),
                     false => shares.leave(own, many.min(shares.held(own)), 0),
                 }
-                prop_assert!(shares.all_held() <= slots);
+                prop_assert!(all_held(&shares) <= slots);
                 let kept: usize = (0..weights.len()).map(|other| shares.kept(&shares.members[other], slots)).sum();
                 let some_hungry = (0..weights.len()).any(|other| shares.members[other].filled);
                 let granted = (0..weights.len()).filter(|other| shares.members[*other].filled).map(|other| shares.slots_for(other));
-                let free = slots - shares.all_held();
+                let free = slots - all_held(&shares);
                 if some_hungry && free > kept {
                     prop_assert!(granted.max() > Some(0), "{free} are free and nobody may have them");
                 }

@@ -104,6 +104,31 @@ impl Room {
     }
 }
 
+/// A row whose verdict is not in the database yet; to be dropped when it is.
+pub(crate) struct Unsettled {
+    slots: Arc<Slots>,
+    /// Where too many wait like it.
+    kept: Option<Slot>,
+}
+
+impl Unsettled {
+    /// How many rows of its outbox are under way or unsettled, this one among them.
+    pub(crate) fn among(&self) -> usize {
+        self.slots.house.shares().unsettled(self.slots.own)
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if self.kept.is_none() {
+            let house = &self.slots.house;
+            let mut shares = house.shares();
+            shares.end_settling(self.slots.own);
+            house.tell_if_empty(&shares);
+        }
+    }
+}
+
 /// One row's place among the slots; dropping it makes room.
 pub(crate) struct Slot {
     destination: Arc<str>,
@@ -158,9 +183,14 @@ impl Slot {
         &self.destination
     }
 
-    /// How many rows of its outbox are under way, this one among them.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.permit.slots.in_flight()
+    /// Its attempt is over, and the slot is for the next, while the verdict is on its way to the database.
+    pub(crate) fn over(self) -> Unsettled {
+        let slots = self.permit.slots.clone();
+        let kept = match slots.house.shares().begin_settling(slots.own) {
+            true => None,
+            false => Some(self),
+        };
+        Unsettled { slots, kept }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -228,10 +258,14 @@ impl House {
     fn leave(&self, own: usize, slots: usize, bytes: usize) {
         let mut shares = self.shares();
         shares.leave(own, slots, bytes);
-        if shares.all_held() == 0 {
+        self.tell_if_empty(&shares);
+        self.serve(&shares);
+    }
+
+    fn tell_if_empty(&self, shares: &Shares) {
+        if shares.all_unsettled() == 0 {
             self.emptied.notify_waiters();
         }
-        self.serve(&shares);
     }
 
     /// Wakes those who may go on after a change.
@@ -344,15 +378,16 @@ impl Slots {
         self.house.shares().held(self.own)
     }
 
-    pub(crate) fn all_in_flight(&self) -> usize {
-        self.house.shares().all_held()
+    /// Rows of all outboxes whose verdict is not in the database yet.
+    pub(crate) fn all_unsettled(&self) -> usize {
+        self.house.shares().all_unsettled()
     }
 
-    /// Resolves when every slot is free.
+    /// Resolves when every slot is free and every verdict written.
     pub(crate) async fn drained(&self) {
         loop {
             let emptied = self.house.emptied.notified();
-            if self.all_in_flight() == 0 {
+            if self.all_unsettled() == 0 {
                 return;
             }
             emptied.await;
@@ -444,6 +479,8 @@ pub(super) enum ClaimEnd {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -472,11 +509,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_row_leaves_its_slot_when_its_attempt_is_over_unless_too_many_are_unsettled() {
+        let limits = Limits { per_destination_start: 2, per_destination: 2, ..LIMITS };
+        let slots = Slots::of_outboxes(limits, &[1]).remove(0);
+        let mut unsettled = Vec::new();
+        for under_way in [0, 0, 1] {
+            let Room { mut permits, .. } = slots.room().await.unwrap();
+            unsettled.push(Slot::new("a".into(), "".into(), 1, permits.pop().unwrap()).over());
+            assert_eq!(slots.in_flight(), under_way);
+            assert_eq!(slots.destinations().in_flight("a"), under_way as u32, "nor is it its destination's any more");
+            assert_eq!(slots.house.shares().bytes_for(0), 1 - under_way);
+        }
+        assert_eq!((unsettled[0].among(), slots.all_unsettled()), (3, 3));
+        let drained = slots.drained();
+        tokio::pin!(drained);
+        unsettled.drain(1..);
+        assert!(drained.as_mut().now_or_never().is_none(), "one verdict is not written");
+        assert_eq!((slots.in_flight(), slots.all_unsettled()), (0, 1));
+        unsettled.clear();
+        drained.await;
+    }
+
+    #[tokio::test]
     async fn room_that_was_not_used_is_given_back_and_whoever_waits_for_it_is_woken() {
         let limits = Limits { slots: 4, claim_batch: 4, max_in_flight_bytes: 100, ..LIMITS };
         let both = Slots::of_outboxes(limits, &[1, 1]);
         let (first, second) = (both[0].room().await.unwrap(), both[1].room().await.unwrap());
-        assert_eq!((first.permits.len(), second.permits.len(), both[0].all_in_flight()), (3, 1, 4));
+        assert_eq!((first.permits.len(), second.permits.len(), both[0].all_unsettled()), (3, 1, 4));
         let waiting = tokio::spawn({
             let slots = both[1].clone();
             async move { slots.room().await.map(|room| room.permits.len()) }

@@ -148,9 +148,9 @@ pub(crate) async fn run(config: Config, sources: Sources) -> Result<(), DaemonEr
     }
     let ends = Instant::now() + settings.delivery.drain_timeout;
     drain(settings.delivery.drain_timeout, &mut signals, &slots, &phases, &health).await;
-    // Whoever still holds a slot now waits for a database that does not answer; there is nothing left to wait for.
-    if slots.all_in_flight() > 0 {
-        let rows = slots.all_in_flight();
+    // What is unsettled now waits for a database that does not answer; there is nothing left to wait for.
+    if slots.all_unsettled() > 0 {
+        let rows = slots.all_unsettled();
         tracing::warn!(rows, "stopping with unsettled rows; they are due again when their leases end");
     }
     tokio::join!(join_all(presences.iter().map(|presence| presence.leave())), spans.close());
@@ -211,13 +211,13 @@ fn refusals(findings: &[Finding]) -> impl Iterator<Item = String> {
 }
 
 /// Claims no more; lets running attempts end while there is time; cuts off the rest so that their rows are given back.
-/// A row leaves its slot only when its verdict is in the database, so that free slots mean that all is settled.
+/// Over is it when every verdict is in the database.
 async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &Phases, health: &Health) {
     let ends = Instant::now() + limit;
     notify(&[sd_notify::NotifyState::Stopping]);
     phases.enter(Phase::Draining);
     health.set(Condition::Draining, Some("stopping".into()));
-    tracing::info!(in_flight = slots.all_in_flight(), "draining: no new claims; running attempts may end");
+    tracing::info!(rows = slots.all_unsettled(), "draining: no new claims; running attempts may end");
     let reserve = SETTLE_RESERVE.min(limit / 4);
     let finished = tokio::select! {
         () = slots.drained() => true,
@@ -225,7 +225,7 @@ async fn drain(limit: Duration, signals: &mut Signals, slots: &Slots, phases: &P
         () = signals.stop() => false,
     };
     if !finished {
-        tracing::info!(in_flight = slots.all_in_flight(), "cutting off what still runs and giving its rows back");
+        tracing::info!(rows = slots.all_unsettled(), "cutting off what still runs and giving its rows back");
         phases.enter(Phase::Cut);
         let _ = tokio::time::timeout(reserve, slots.drained()).await;
     }

@@ -164,7 +164,7 @@ pub(crate) async fn deliver(claim: Claim, tools: Arc<Tools>) {
     span::end(&tools.spans, begun, &lease, &trail, attempt_count, &verdict, &ending);
     // The settle loop outlives every sender, so that this fails only when the process is past its end.
     let record = if tools.history { trail.record.complete(&ending, &verdict, started) } else { None };
-    let _ = tools.settle.send(Judged { lease, times, verdict, record, slot });
+    let _ = tools.settle.send(Judged { lease, times, verdict, record, unsettled: slot.over() });
 }
 
 async fn attempt(row: Result<Row, Broken>, lease: &Lease, tools: &Tools, trail: &mut Trail) -> Ending {

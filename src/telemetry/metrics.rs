@@ -110,8 +110,8 @@ fn describe() {
         "Verdicts given up because their lease ended before Postgres took them."
     );
     describe_counter!(UNRECORDED, count, "Attempts settled without a record, since the history could not be written.");
-    describe_gauge!(IN_FLIGHT, count, "Rows claimed and not yet settled by this process.");
-    describe_gauge!(SLOTS, count, "Rows this process may hold at once.");
+    describe_gauge!(IN_FLIGHT, count, "Rows that this process claimed and whose attempt is not over.");
+    describe_gauge!(SLOTS, count, "Attempts that this process may have under way at once.");
     describe_gauge!(BACKLOG, count, "Due rows, counted up to 10000.");
     describe_gauge!(OLDEST_DUE, Unit::Seconds, "How long the oldest due row has been due.");
     describe_gauge!(
