@@ -106,7 +106,7 @@ impl Slots {
         room: Room,
         except: &[Arc<str>],
     ) -> Result<Vec<Claim>, StoreError> {
-        let Room { permits, bytes: promise } = room;
+        let Room { permits, bytes: promise, .. } = room;
         let most = permits.len();
         let claimed = self.claim_into(permits, promise.bytes, store, except).await;
         let end = match &claimed {

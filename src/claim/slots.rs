@@ -83,6 +83,7 @@ pub(crate) struct Limits {
 pub(crate) struct Room {
     pub(super) permits: Vec<Permit>,
     pub(super) bytes: Promise,
+    tentative: bool,
 }
 
 /// One slot that is taken; dropping it makes room.
@@ -101,6 +102,12 @@ impl Room {
     /// How many rows may come.
     pub(crate) fn rows(&self) -> usize {
         self.permits.len()
+    }
+
+    /// Whether fewer rows are asked for than might be, since the last claim failed: that one comes says little about the
+    /// next batch.
+    pub(crate) fn is_tentative(&self) -> bool {
+        self.tentative
     }
 }
 
@@ -420,10 +427,9 @@ impl Slots {
     pub(crate) async fn room(self: &Arc<Self>) -> Option<Room> {
         let limits = self.limits();
         // A database that failed is asked for one row, so that while it hangs no more is kept from the others.
-        let batch = match self.failing.load(Ordering::Relaxed) {
-            true => 1,
-            false => limits.claim_batch.min(limits.slots),
-        };
+        let most = limits.claim_batch.min(limits.slots);
+        let tentative = self.failing.load(Ordering::Relaxed) && most > 1;
+        let batch = if tentative { 1 } else { most };
         let wanted = batch.min(self.house.shares().part_of(self.own, limits.slots).div_ceil(4));
         timeout(PATIENCE, self.wait_for(1)).await.ok()?;
         let _ = timeout(GATHER, self.wait_for(wanted)).await;
@@ -437,7 +443,7 @@ impl Slots {
             (slots, bytes)
         };
         let permits = (0..slots).map(|_| Permit { slots: self.clone(), bytes: 0 }).collect();
-        Some(Room { permits, bytes: Promise { slots: self.clone(), bytes } })
+        Some(Room { permits, bytes: Promise { slots: self.clone(), bytes }, tentative })
     }
 
     async fn wait_for(&self, slots: usize) {
@@ -498,7 +504,7 @@ mod tests {
     #[tokio::test]
     async fn a_slot_that_is_given_back_leaves_its_destination_all_its_room() {
         let slots = Slots::of_outboxes(LIMITS, &[1]).remove(0);
-        let Room { mut permits, bytes } = slots.room().await.unwrap();
+        let Room { mut permits, bytes, .. } = slots.room().await.unwrap();
         let slot = Slot::new("a".into(), "".into(), 1, permits.pop().unwrap());
         drop(bytes);
         assert_eq!(slots.destinations().rooms(Instant::now()).rooms, [("a".into(), 0)].into());
@@ -553,7 +559,11 @@ mod tests {
         let slots = Slots::of_outboxes(limits, &[1]).remove(0);
         for (end, asked_for) in [(ClaimEnd::Failed, 1), (ClaimEnd::Unfilled, 8)] {
             slots.over(end);
-            assert_eq!(slots.room().await.unwrap().permits.len(), asked_for);
+            let room = slots.room().await.unwrap();
+            assert_eq!((room.rows(), room.is_tentative()), (asked_for, asked_for == 1));
         }
+        let slots = Slots::of_outboxes(LIMITS, &[1]).remove(0);
+        slots.over(ClaimEnd::Failed);
+        assert!(!slots.room().await.unwrap().is_tentative(), "one row is all that is ever asked for");
     }
 }

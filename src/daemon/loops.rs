@@ -67,15 +67,18 @@ pub(super) async fn claim(
             () = phases.reached(Phase::Draining) => return,
         };
         let Some(room) = room else { continue };
-        let (began, rows) = (Instant::now(), room.rows());
+        let (began, rows, tentative) = (Instant::now(), room.rows(), room.is_tentative());
         let claimed = match trial {
             true => trials.claim(&slots, &store, room).await,
             false => slots.claim(&store, room).await.inspect(|_| trials = Trials::default()),
         };
         match claimed {
             Ok(claims) => {
-                pause.reset();
-                outage.ok();
+                // A full disk has room for a row now and then, and for none of the next batch.
+                if !tentative || claims.is_empty() {
+                    pause.reset();
+                    outage.ok();
+                }
                 pace.looked(began, claims.len(), claims.len() < rows && slots.took_all());
                 let meter = &outage.health.meter;
                 meter.claimed(if claims.is_empty() { "empty" } else { "rows" }, claims.len());
