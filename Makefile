@@ -47,7 +47,7 @@ SCENARIO ?= all
 
 bench:
 	@sh tests/needs.sh bench
-	cargo bench --locked --bench delivery -- $(SCENARIO)
+	cargo bench --profile dist --locked --bench delivery -- $(SCENARIO)
 
 # Everything breaks around several daemons for SECONDS (1800), by SEED, at RATE rows a second; then everything must settle. Prints
 # what was broken and what came of it, and fails on anything lost, unexpected, changed or settled by somebody else.
