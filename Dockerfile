@@ -22,7 +22,7 @@ RUN RUSTFLAGS="--remap-path-prefix=/src=. --remap-path-prefix=${CARGO_HOME:-/roo
 FROM scratch
 ARG SOURCE_DATE_EPOCH=0
 LABEL org.opencontainers.image.title="outboxd" \
-      org.opencontainers.image.description="Outbox delivery daemon: posts sealed webhooks from Postgres, signed with RFC 9421, at least once" \
+      org.opencontainers.image.description="Posts sealed webhooks from a Postgres outbox, signed, at least once" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="scratch"

@@ -70,6 +70,7 @@ dashboard:
 
 # The image, built by buildah, and the binary in it started.
 image:
+	@sh tests/needs.sh image
 	@sh tests/image.sh
 
 # `outboxd requeue` on 100,000 rows beside a delivering daemon: counted, interrupted, gone on with.
@@ -82,8 +83,9 @@ survive:
 	@sh tests/needs.sh test
 	MIGRATION_SECONDS=60 cargo test --locked --test it postgres:: -- --nocapture --test-threads=2
 
-# A Debian package: binary, unit, example configuration, manual, completions. Needs `cargo install cargo-deb`.
+# A Debian package: binary, units, example configurations, manual, completions. Needs `cargo install --locked cargo-deb`.
 deb:
+	@sh tests/needs.sh deb
 	cargo build --profile dist --locked
 	rm -rf target/man && target/dist/outboxd man --out target/man
 	mkdir -p target/completions

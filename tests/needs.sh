@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs what `make demo`, `make test`, `make fuzz` or `make bench` needs and this machine lacks. Says what to do where it
-# may not install.
-#   usage: needs.sh demo|test|fuzz|bench
+# Installs what `make demo`, `make test`, `make fuzz`, `make bench`, `make deb` or `make image` needs and this machine lacks. Says
+# what to do where it may not install.
+#   usage: needs.sh demo|test|fuzz|bench|deb|image
 set -eu
 cd "$(dirname "$0")/.."
 
 packages=""
 have() { command -v "$1" >/dev/null 2>&1; }
-have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
+[ "${1:-}" = deb ] || have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
 have cc || packages="$packages gcc libc6-dev"
 have setpriv || packages="$packages util-linux"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
@@ -37,14 +37,23 @@ if [ "${1:-}" = test ]; then
     # A Java that runs a source file, which a mere runtime cannot.
     have java && java --list-modules 2>/dev/null | grep -q '^jdk.compiler@' || packages="$packages default-jdk-headless"
 fi
-if [ "${1:-}" = fuzz ]; then
-    have c++ || packages="$packages g++"
-    if ! have cargo-fuzz; then
-        echo "missing: cargo-fuzz" >&2
-        echo "install it first:  cargo install --locked cargo-fuzz" >&2
+if [ "${1:-}" = deb ]; then
+    # Names the libraries that the binary links; without it the package would depend on none.
+    have dpkg-shlibdeps || packages="$packages dpkg-dev"
+fi
+if [ "${1:-}" = image ]; then
+    for tool in buildah podman runc mmdebstrap openssl; do
+        have $tool || packages="$packages $tool"
+    done
+fi
+[ "${1:-}" != fuzz ] || have c++ || packages="$packages g++"
+for goal in deb fuzz; do
+    if [ "${1:-}" = $goal ] && ! have cargo-$goal; then
+        echo "missing: cargo-$goal" >&2
+        echo "install it first:  cargo install --locked cargo-$goal" >&2
         exit 1
     fi
-fi
+done
 
 if [ -n "$packages" ]; then
     if [ "$(id -u)" = 0 ] && have apt-get; then

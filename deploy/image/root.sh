@@ -9,6 +9,8 @@ here="$(cd "$(dirname "$0")" && pwd)"
 epoch="${SOURCE_DATE_EPOCH:-0}"
 
 install -D -m 0755 "$binary" "$image/usr/bin/outboxd"
+# Line tables are four fifths of it, and those of C name folders of the building machine. A panic names its file and line without.
+strip --strip-unneeded "$image/usr/bin/outboxd"
 # A library is copied as a file under the name by which it is asked for, its loader among them.
 ldd "$binary" | grep -o '/[^ ]*' | sort -u | while read -r library; do
     install -D -m 0755 "$library" "$image$library"
