@@ -68,7 +68,7 @@ mutants:
 dashboard:
 	@sh tests/grafana.sh
 
-# The image, built by buildah, and the binary in it started.
+# The image, built by buildah, and two containers of it that deliver to each other.
 image:
 	@sh tests/needs.sh image
 	@sh tests/image.sh
