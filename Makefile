@@ -8,6 +8,9 @@ demo:
 	cargo build --release --locked
 	./target/release/outboxd demo
 
+# The tests wait more than they work: twice as many at once as there are processors take half the time.
+test test-slots: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 test: lint
 	@sh tests/needs.sh test
 	cargo test --locked
