@@ -200,6 +200,8 @@ fn daemon(outbox: &Outbox, keys: &Keys, nth: usize, delivery: &str) -> Process {
     fs::write(&file, settings).expect("our directory is ours");
     let mut command = Command::new(env!("CARGO_BIN_EXE_outboxd"));
     command.args(["run", "--config"]).arg(file);
+    // As the unit and the image have it.
+    command.env("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=1048576");
     Process::start("outboxd", &command)
 }
 
@@ -255,7 +257,7 @@ pub fn concurrency(delay: Duration) -> usize {
     }
 }
 
-/// Slots hold what is claimed, posted and not settled yet, and decide how many rows share a statement.
+/// Slots hold what is claimed and not posted yet, and decide how many rows share a statement.
 pub fn slots(delay: Duration) -> usize {
     match delay.as_millis() {
         0 => 512,
