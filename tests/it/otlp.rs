@@ -275,9 +275,7 @@ async fn a_drain_exports_what_waits() {
     let daemon = Daemon::start(&exporting(world.config(), &collector)).await;
     world.insert("/hooks", 20).await;
     world.all_are("delivered").await;
-    daemon.signal(Signal::SIGTERM);
-    let ended = daemon.wait_exit(PATIENCE).await;
-    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    daemon.drains(PATIENCE).await;
     assert_eq!(collector.spans(20).await.len(), 20);
 }
 
@@ -290,9 +288,7 @@ async fn a_drain_waits_for_no_collector_that_says_nothing() {
     let daemon = Daemon::start(&exporting(world.config(), &collector)).await;
     world.insert("/hooks", 20).await;
     world.all_are("delivered").await;
-    daemon.signal(Signal::SIGTERM);
-    let ended = daemon.wait_exit(PATIENCE).await;
-    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    let ended = daemon.drains(PATIENCE).await;
     assert!(ended.output.contains("stopping with spans that the collector did not take in time"), "{}", ended.output);
     let lines = daemon.lines();
     let at = |words: &str| lines.iter().find(|(_, line)| line.contains(words)).expect("it is said").0;
@@ -314,9 +310,7 @@ async fn a_drain_waits_for_no_name_server_that_says_nothing() {
     world.insert("/hooks", 1).await;
     world.all_are("delivered").await;
     within(PATIENCE, "the name is looked up", silent.recv_from(&mut [0; 512])).await.expect("the socket lives");
-    daemon.signal(Signal::SIGTERM);
-    let ended = daemon.wait_exit(SHORT).await;
-    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    daemon.drains(SHORT).await;
 }
 
 #[tokio::test]

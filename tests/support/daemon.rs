@@ -186,6 +186,14 @@ impl Daemon {
         Ended { code: status.code().or_else(|| status.signal().map(|signal| -signal)), output: self.text() }
     }
 
+    /// Stopped as systemd and Kubernetes stop it; it ends well, within this time.
+    pub async fn drains(&self, limit: Duration) -> Ended {
+        self.signal(Signal::SIGTERM);
+        let ended = self.wait_exit(limit).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.output);
+        ended
+    }
+
     pub async fn kill(&self) {
         self.signal(Signal::SIGKILL);
         self.wait_exit(PATIENCE).await;
