@@ -91,9 +91,12 @@ fn request(connection: &Connection, signed: &SignedRequest) -> Option<Request<Ou
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = Uri::from(target);
-    *request.headers_mut() = signed.headers.clone();
-    request.headers_mut().insert(USER_AGENT, AGENT);
-    request.headers_mut().insert(CONTENT_LENGTH, length);
+    // A clone would be exactly full, and move for the two more.
+    let mut headers = HeaderMap::with_capacity(signed.headers.len() + 2);
+    headers.extend(signed.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    headers.insert(USER_AGENT, AGENT);
+    headers.insert(CONTENT_LENGTH, length);
+    *request.headers_mut() = headers;
     Some(request)
 }
 

@@ -28,12 +28,16 @@ pub(super) const COVERED: [&str; 5] = ["@method", "@target-uri", "@authority", "
 pub(super) const IDENTIFIERS: [&str; 5] =
     ["\"@method\"", "\"@target-uri\"", "\"@authority\"", "\"content-type\"", "\"content-digest\""];
 
-/// Everything of `Signature-Input` after the label: the covered components and the six parameters.
-pub(super) fn signature_parameters(created: i64, expires: i64, nonce: &str, kid: &str, algorithm: &str) -> String {
-    let mut text = String::with_capacity(256);
-    let components = IDENTIFIERS.join(" ");
+/// Appends everything of `Signature-Input` after the label: the covered components and the six parameters.
+pub(super) fn put_parameters(text: &mut String, created: i64, expires: i64, nonce: &str, kid: &str, algorithm: &str) {
+    let mut before = '(';
+    for identifier in IDENTIFIERS {
+        text.push(before);
+        text.push_str(identifier);
+        before = ' ';
+    }
     // Writing to a String cannot fail.
-    let _ = write!(text, "({components});created={created};expires={expires};nonce=\"{nonce}\";keyid=\"");
+    let _ = write!(text, ");created={created};expires={expires};nonce=\"{nonce}\";keyid=\"");
     for c in kid.chars() {
         if matches!(c, '"' | '\\') {
             text.push('\\');
@@ -41,16 +45,18 @@ pub(super) fn signature_parameters(created: i64, expires: i64, nonce: &str, kid:
         text.push(c);
     }
     let _ = write!(text, "\";alg=\"{algorithm}\";tag=\"{}\"", super::TAG);
-    text
 }
 
 pub(super) fn sha256(body: &[u8]) -> Digest {
     digest(&SHA256, body)
 }
 
-/// Standard base64 with padding, unlike the signature beside it: that is how the reference and its vectors spell them.
-pub(super) fn content_digest(body: &[u8]) -> String {
-    format!("sha-256=:{}:", STANDARD.encode(sha256(body)))
+/// Appends a `Content-Digest`. Standard base64 with padding, unlike the signature beside it: that is how the reference and its
+/// vectors spell them.
+pub(super) fn put_content_digest(text: &mut String, body: &[u8]) {
+    text.push_str("sha-256=:");
+    STANDARD.encode_string(sha256(body), text);
+    text.push(':');
 }
 
 #[cfg(test)]
