@@ -43,6 +43,8 @@ pub enum Contender {
         processes: usize,
         tasks: usize,
         full_store: bool,
+        /// A table as the SDK makes it, instead of ours.
+        own_table: bool,
     },
     Graphile {
         concurrency: usize,
@@ -60,9 +62,10 @@ impl fmt::Display for Contender {
             Contender::Bare { connections, batch } => {
                 write!(f, "bare loop, {connections} connections, batches of {batch}")
             }
-            Contender::Sdk { processes, tasks, full_store } => {
+            Contender::Sdk { processes, tasks, full_store, own_table } => {
                 let store = if *full_store { "Debian's trust store" } else { "one CA" };
-                write!(f, "SDK worker, {processes} processes of {tasks} tasks, {store}")
+                let table = if *own_table { ", the SDK's own table" } else { "" };
+                write!(f, "SDK worker, {processes} processes of {tasks} tasks, {store}{table}")
             }
             Contender::Graphile { concurrency, tuned } => {
                 let how = if *tuned { "local queue, batched completion" } else { "default" };
@@ -167,7 +170,7 @@ impl Contender {
                 vec![Process::start("bare loop", &command)]
             }
             Contender::Graphile { concurrency, tuned } => vec![graphile(&bed.outbox, &bed.keys, concurrency, tuned)],
-            Contender::Sdk { processes, tasks, full_store } => {
+            Contender::Sdk { processes, tasks, full_store, .. } => {
                 let sdk = bed.sdk();
                 let pids = sdk.borrow_mut().work(&bed.outbox, &bed.keys, processes, tasks, full_store);
                 return Running { processes: Vec::new(), forks: Some((sdk, pids)) };

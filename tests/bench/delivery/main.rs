@@ -88,6 +88,8 @@ struct Bed {
     keys: Keys,
     receiver: Receiver,
     sdk: Option<Rc<RefCell<Sdk>>>,
+    /// The SDK's own table.
+    sdk_outbox: Option<Outbox>,
     has_jobs: bool,
 }
 
@@ -96,11 +98,21 @@ impl Bed {
         let outbox = Outbox::start().await;
         let keys = Keys::new(&outbox);
         let receiver = Receiver::start(keys.home.path());
-        Bed { outbox, keys, receiver, sdk: None, has_jobs: false }
+        Bed { outbox, keys, receiver, sdk: None, sdk_outbox: None, has_jobs: false }
     }
 
     fn sdk(&mut self) -> Rc<RefCell<Sdk>> {
         Rc::clone(self.sdk.get_or_insert_with(|| Rc::new(RefCell::new(Sdk::import()))))
+    }
+
+    /// Taken, and to be given back.
+    async fn sdk_outbox(&mut self) -> Outbox {
+        if let Some(outbox) = self.sdk_outbox.take() {
+            return outbox;
+        }
+        let outbox = self.outbox.bare().await;
+        self.sdk().borrow_mut().create_schema(&outbox, &self.keys);
+        outbox
     }
 
     /// graphile-worker's tables are there.

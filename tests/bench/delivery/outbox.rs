@@ -67,15 +67,26 @@ impl Outbox {
         Outbox::make(Rc::clone(&self.postgres), "beside", self.key.clone()).await
     }
 
+    /// A database without any table, of the same server and for rows under the same key.
+    pub async fn bare(&self) -> Outbox {
+        Outbox::create(Rc::clone(&self.postgres), "bare", self.key.clone()).await
+    }
+
     async fn make(postgres: Rc<Throwaway>, database: &'static str, key: EnvelopeKey) -> Outbox {
-        let watcher = connect(&postgres.url("postgres")).await;
-        watcher.batch_execute(&format!("create database {database}")).await.expect("it is a new cluster");
-        let url = postgres.url(database);
+        let outbox = Outbox::create(postgres, database, key).await;
+        let url = &outbox.url;
         let migrated = Command::new(env!("CARGO_BIN_EXE_outboxd"))
             .args(["migrate", "--set", &format!("database.url={url}")])
             .output()
             .expect("the binary runs");
         assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+        outbox
+    }
+
+    async fn create(postgres: Rc<Throwaway>, database: &'static str, key: EnvelopeKey) -> Outbox {
+        let watcher = connect(&postgres.url("postgres")).await;
+        watcher.batch_execute(&format!("create database {database}")).await.expect("it is a new cluster");
+        let url = postgres.url(database);
         let client = connect(&url).await;
         Outbox { postgres, database, url, client, watcher, key }
     }

@@ -49,6 +49,14 @@ impl Sdk {
         }))
     }
 
+    /// The outbox's table, as the SDK makes it.
+    pub fn create_schema(&mut self, outbox: &Outbox, keys: &Keys) {
+        self.order(&json!({
+            "database": outbox.url, "create_schema": true, "tasks": 1, "pem": keys.pem, "kid": keys.signing.kid,
+            "key": outbox.key.hex(), "ca": keys.ca,
+        }));
+    }
+
     pub fn rest(&mut self) {
         self.order(&json!({}));
     }

@@ -53,6 +53,8 @@ enum Kind {
     Sdk,
     /// The SDK with all the authorities that Debian trusts.
     SdkFullStore,
+    /// The SDK on a table as it makes it, without our storage settings and indexes.
+    SdkOwnTable,
     Graphile,
     /// With its local queue and batched completion.
     GraphileTuned,
@@ -128,7 +130,12 @@ pub async fn run(bed: &mut Bed, arguments: &Arguments) -> Vec<Outcome> {
 
 fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
     let slots = arguments.slots.unwrap_or_else(|| slots(delay));
-    let sdk = |full_store| Contender::Sdk { processes: 2, tasks: sdk_tasks(delay, full_store), full_store };
+    let sdk = |full_store, own_table| Contender::Sdk {
+        processes: 2,
+        tasks: sdk_tasks(delay, full_store),
+        full_store,
+        own_table,
+    };
     let graphile = |tuned| Contender::Graphile { concurrency: concurrency(delay), tuned };
     let of_kind = |kind: &Kind| match kind {
         Kind::Outboxd => {
@@ -137,8 +144,9 @@ fn line_up(arguments: &Arguments, delay: Duration) -> Vec<Contender> {
         Kind::Defaults => vec![Contender::Defaults],
         Kind::Unrecorded => vec![Contender::Unrecorded { slots }],
         Kind::Bare => vec![Contender::Bare { connections: bare_connections(delay), batch: 100 }],
-        Kind::Sdk => vec![sdk(false)],
-        Kind::SdkFullStore => vec![sdk(true)],
+        Kind::Sdk => vec![sdk(false, false)],
+        Kind::SdkFullStore => vec![sdk(true, false)],
+        Kind::SdkOwnTable => vec![sdk(false, true)],
         Kind::Graphile => vec![graphile(false)],
         Kind::GraphileTuned => vec![graphile(true)],
     };
@@ -155,11 +163,21 @@ pub fn wanted(contender: &Contender, delay: Duration, window: f64) -> usize {
 
 pub async fn turn(bed: &mut Bed, contender: &Contender, delay: Duration, window: f64, rows: &[Sealed]) -> Turn {
     let rows = &rows[..wanted(contender, delay, window).min(rows.len())];
-    if matches!(contender, Contender::Graphile { .. }) {
-        bed.with_jobs();
-        bed.outbox.refill_jobs(rows).await;
-    } else {
-        bed.outbox.refill(rows).await;
+    match contender {
+        Contender::Graphile { .. } => {
+            bed.with_jobs();
+            bed.outbox.refill_jobs(rows).await;
+        }
+        Contender::Sdk { own_table: true, .. } => {
+            let mut own = bed.sdk_outbox().await;
+            std::mem::swap(&mut bed.outbox, &mut own);
+            bed.outbox.refill(rows).await;
+            let turn = measured(bed, contender, delay, window, rows).await;
+            std::mem::swap(&mut bed.outbox, &mut own);
+            bed.sdk_outbox = Some(own);
+            return turn;
+        }
+        _ => bed.outbox.refill(rows).await,
     }
     measured(bed, contender, delay, window, rows).await
 }
@@ -273,7 +291,9 @@ impl Throughput {
         let ours = self.line(|contender| matches!(contender, Contender::Outboxd { processes: 1, .. }));
         let Some(ours) = ours.filter(|_| self.delay_ms <= 50) else { return Vec::new() };
         let bare = self.line(|contender| matches!(contender, Contender::Bare { .. }));
-        let sdk = self.line(|contender| matches!(contender, Contender::Sdk { full_store: false, .. }));
+        let sdk =
+            self.line(|contender| matches!(contender, Contender::Sdk { full_store: false, own_table: false, .. }));
+        let own_table = self.line(|contender| matches!(contender, Contender::Sdk { own_table: true, .. }));
         let full_store = self.line(|contender| matches!(contender, Contender::Sdk { full_store: true, .. }));
         let tuned = self.line(|contender| matches!(contender, Contender::Graphile { tuned: true, .. }));
         let mut demands = Vec::new();
@@ -298,8 +318,11 @@ impl Throughput {
                 times,
                 "times less",
             ));
+        }
+        for (sdk, of) in [(own_table, "the SDK worker's on its own table"), (sdk, "what it writes on ours")] {
+            let Some(sdk) = sdk else { continue };
             let share = median(ours, |turn| turn.wal_bytes) / median(sdk, |turn| turn.wal_bytes);
-            demands.push(Demand::at_most(&format!("{at}: WAL at most the SDK worker's"), 1.0, share, "of it"));
+            demands.push(Demand::at_most(&format!("{at}: WAL at most {of}"), 1.0, share, "of it"));
         }
         let commits = median(ours, |turn| turn.commits);
         demands.push(Demand::at_most(&format!("{at}: at most 0.05 commits for a delivery"), 0.05, commits, ""));

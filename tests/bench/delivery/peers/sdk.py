@@ -1,7 +1,7 @@
 """The SDK's own worker, so many processes of so many tasks, over the rows that are measured.
 
 Imports the SDK once (30 CPU-seconds) and forks the processes that an order on its standard input asks for; their process
-ids are printed, and an empty order kills them. Changes one thing of the SDK: `adcp.signing.jwks.validate_resolved_ip`,
+ids are printed, and the next order kills them. An order may ask for the outbox's table instead. Changes one thing of the SDK: `adcp.signing.jwks.validate_resolved_ip`,
 which refuses loopback by design, lets every address pass. The receiver is on loopback.
 """
 
@@ -24,7 +24,7 @@ from psycopg_pool import AsyncConnectionPool
 PR_SET_PDEATHSIG = 1
 
 
-async def work(order: dict[str, Any]) -> None:
+async def open_outbox(order: dict[str, Any]) -> PgTaskWebhookOutbox:
     # Both are read for every connection: by OpenSSL, and by the SDK's HTTP client.
     if order["ca"] is not None:
         os.environ["SSL_CERT_FILE"] = order["ca"]
@@ -33,12 +33,20 @@ async def work(order: dict[str, Any]) -> None:
     await pool.open()
     with open(order["pem"], "rb") as pem:
         sender = WebhookSender.from_pem(pem.read(), key_id=order["kid"], alg="ed25519")
-    outbox = PgTaskWebhookOutbox(
+    return PgTaskWebhookOutbox(
         pool=pool,
         sender=sender,
         encryption_key=bytes.fromhex(order["key"]),
         delivery_retry_horizon_seconds=86_400,
     )
+
+
+async def create_schema(order: dict[str, Any]) -> None:
+    await (await open_outbox(order)).create_schema()
+
+
+async def work(order: dict[str, Any]) -> None:
+    outbox = await open_outbox(order)
     # The poll interval is the SDK's own default.
     await asyncio.gather(*(outbox.run_worker() for _ in range(order["tasks"])))
 
@@ -51,10 +59,12 @@ def fork(order: dict[str, Any]) -> int:
         os.dup2(2, 1)
         # The first collection copies every page that is shared with the parent; it comes before the measurement.
         gc.collect()
+        status = 1
         try:
-            asyncio.run(work(order))
+            asyncio.run((create_schema if order.get("create_schema") else work)(order))
+            status = 0
         finally:
-            os._exit(1)
+            os._exit(status)
     return pid
 
 
@@ -66,7 +76,11 @@ def main() -> None:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        pids = [fork(order) for _ in range(order["processes"])] if order else []
+        pids = []
+        if order.get("create_schema"):
+            assert os.waitpid(fork(order), 0)[1] == 0, "the SDK could not make its table"
+        elif order:
+            pids = [fork(order) for _ in range(order["processes"])]
         print(json.dumps(pids), flush=True)
 
 
