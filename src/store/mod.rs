@@ -334,12 +334,12 @@ impl Store {
         })
     }
 
-    /// Whether rows can be found by their destination, as of the last `preflight`; without it `claim_around` would read
-    /// through all of them.
+    /// Whether hosts may have left trace contexts that we may read, as of the last `preflight`.
     pub(crate) fn has_traces(&self) -> bool {
         self.traces.load(Ordering::Relaxed)
     }
 
+    /// Whether rows can be found by their destination, as of then; without it `claim_around` would read through all of them.
     pub(crate) fn finds_by_destination(&self) -> bool {
         self.by_destination.load(Ordering::Relaxed)
     }
