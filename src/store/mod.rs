@@ -13,6 +13,7 @@ mod history;
 mod hosts;
 mod import;
 mod inbox;
+mod indexes;
 mod inspect;
 mod life;
 mod listen;
@@ -55,6 +56,7 @@ pub(crate) use forward::{Ending, Inbox, Message};
 pub(crate) use history::NewAttempt;
 pub(crate) use import::{ImportBatch, ImportRow, Standing};
 pub(crate) use inbox::{Accepted, InboxHealth, NewNotification, NotificationStatus, Together};
+pub(crate) use indexes::{ListedBy, MissedIndex};
 pub(crate) use life::{Followed, KeptAttempt, Life, States};
 pub(crate) use listen::Heard;
 pub(crate) use look::{Around, DatabaseTime, Found, Listed, Position, Seen};
@@ -347,12 +349,6 @@ impl Store {
     /// The same of an account's rows for a destination.
     pub(crate) fn finds_by_account(&self) -> bool {
         self.by_account.load(Ordering::Relaxed)
-    }
-
-    /// `sql/outbox/index_accounts.sql`, in one line, for an operator to run.
-    pub(crate) fn account_index(&self) -> String {
-        let lines = self.statements.index_accounts.sql.lines().filter(|line| !line.starts_with("--"));
-        lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
     }
 
     async fn settle(

@@ -4,11 +4,19 @@ use std::time::Duration;
 
 use super::claim::read;
 use super::filter::Filter;
+use super::indexes::{ListIndexes, ListedBy, MissedIndex};
 use super::settle::RowState;
-use super::{Answer, Kind, Parameter, Store, StoreError};
+use super::{Answer, Kind, Parameter, Statement, Store, StoreError};
 
 /// Rows that one statement reads in order to find those that are asked for: some tens of milliseconds.
 const LOOK: i64 = 20_000;
+
+/// As many by an index that is not in the rows' own order, at first: each may cost a page of the table, and mostly those that
+/// are asked for are the first that come.
+const FIRST_LOOK: i64 = 100;
+
+/// Above so many rows an index would have been worth telling of: some tenths of a second.
+const MANY: u64 = 100_000;
 
 /// What is told of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,47 +41,102 @@ pub(crate) struct Page {
     pub(crate) rows: Vec<ShownRow>,
     /// What the next page goes on below; none: there are no more.
     pub(crate) below: Option<i64>,
+    /// The index by which it would have taken less time, if it took long.
+    pub(crate) missed: Option<MissedIndex>,
+}
+
+/// By which rows are found, and so by which statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// All open rows, or those for the destination, if they are few.
+    Open,
+    OpenByDestination,
+    Ended,
+    By(ListedBy),
+    /// All there are, newest first.
+    All,
+}
+
+impl Way {
+    /// What is tried one after the other, each once but for the last, which comes to an end in any case.
+    fn all(filter: &Filter, indexes: &ListIndexes) -> Vec<Way> {
+        let only =
+            |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
+        let ended = only(&[RowState::Expired, RowState::Invalid]);
+        // A row that was delivered has no code.
+        let coded = filter.states.is_empty() && filter.code.is_some();
+        let undelivered = coded || only(&[RowState::Pending, RowState::InFlight, RowState::Expired, RowState::Invalid]);
+        let by = asked_by(filter).find(|by| indexes.serve(*by)).map(Way::By);
+        let first = match (ended, undelivered) {
+            (true, _) => Some(Way::Ended),
+            (_, true) if filter.destination.is_some() && indexes.open_destinations => Some(Way::OpenByDestination),
+            (_, true) => Some(Way::Open),
+            _ => None,
+        };
+        // More are open than it looks at, so that they are found soon in their own order.
+        let last = by.unwrap_or(if ended { Way::Ended } else { Way::All });
+        first.filter(|first| *first != last).into_iter().chain([last]).collect()
+    }
+}
+
+/// By what an index could serve a filter; the one by account is the smaller.
+fn asked_by(filter: &Filter) -> impl Iterator<Item = ListedBy> {
+    let account = filter.account.as_ref().map(|_| ListedBy::Account);
+    account.into_iter().chain(filter.destination.as_ref().map(|_| ListedBy::Destination))
 }
 
 impl Store {
-    /// `sql/outbox/list_rows.sql`, again and again until so many rows are found or all were looked at; `sql/outbox/list_ended.sql`
-    /// or `sql/outbox/list_open.sql` where these know a shorter way.
+    /// `sql/outbox/list_rows.sql`, again and again until so many rows are found or all were looked at; `list_ended.sql`,
+    /// `list_open.sql`, `list_open_by_destination.sql`, `list_by_account.sql` or `list_by_destination.sql` beside it where these
+    /// know a shorter way.
     pub(crate) async fn list_rows(&self, filter: &Filter, below: Option<i64>, limit: u32) -> Result<Page, StoreError> {
-        let mut page = Page { rows: Vec::new(), below };
-        let all =
-            |states: &[RowState]| !filter.states.is_empty() && filter.states.iter().all(|state| states.contains(state));
-        let ended = all(&[RowState::Expired, RowState::Invalid]);
-        // A row that was delivered has no code.
-        let coded = filter.states.is_empty() && filter.code.is_some();
-        let undelivered = [RowState::Pending, RowState::InFlight, RowState::Expired, RowState::Invalid];
-        let mut few_open = !ended && (coded || all(&undelivered));
+        let indexes = match asked_by(filter).next() {
+            Some(_) => self.find_list_indexes().await?,
+            None => ListIndexes::default(),
+        };
+        let ways = Way::all(filter, &indexes);
+        let mut page = Page { rows: Vec::new(), below, missed: None };
+        let (mut nth, mut looked) = (0, 0);
+        let mut by_index = FIRST_LOOK.max(limit.into()).min(LOOK);
         loop {
+            let way = ways[nth];
+            nth = (nth + 1).min(ways.len() - 1);
+            let look = if matches!(way, Way::By(_)) { by_index } else { LOOK };
             let wanted = i64::from(limit) - page.rows.len() as i64;
+            let from = page.below.unwrap_or(i64::MAX);
             let asked = filter.parameters();
             let mut parameters: Vec<Parameter<'_>> = asked.each().to_vec();
-            let from = page.below.unwrap_or(i64::MAX);
-            parameters.extend([&from as Parameter<'_>, &wanted, &LOOK]);
-            let statement = match (few_open, ended) {
-                (true, _) => &self.statements.list_open,
-                (_, true) => &self.statements.list_ended,
-                _ => &self.statements.list_rows,
-            };
-            let answers = self.read_all(statement, &parameters, read_looked).await?;
+            parameters.extend([&from as Parameter<'_>, &wanted, &look]);
+            let answers = self.read_all(self.statement(way), &parameters, read_looked).await?;
             let mut looked_to = None;
             for (to, row) in answers {
                 looked_to = to;
                 page.rows.extend(row);
             }
-            // More are open than it looks at, so that they are found soon in their own order.
-            if few_open && looked_to.is_some() {
-                few_open = false;
+            if matches!(way, Way::Open | Way::OpenByDestination) && looked_to.is_some() {
                 continue;
             }
             let full = page.rows.len() >= limit as usize;
             page.below = if full { page.rows.last().map(|row| row.id) } else { looked_to };
             if full || page.below.is_none() {
+                let unserved = asked_by(filter).next().filter(|_| looked > MANY && !matches!(way, Way::By(_)));
+                page.missed = unserved.map(|by| self.missed_index(by, &indexes, looked));
                 return Ok(page);
             }
+            looked += look.unsigned_abs();
+            by_index = (by_index * 4).min(LOOK);
+        }
+    }
+
+    fn statement(&self, way: Way) -> &Statement {
+        let statements = &self.statements;
+        match way {
+            Way::Open => &statements.list_open,
+            Way::OpenByDestination => &statements.list_open_by_destination,
+            Way::Ended => &statements.list_ended,
+            Way::By(ListedBy::Account) => &statements.list_by_account,
+            Way::By(ListedBy::Destination) => &statements.list_by_destination,
+            Way::All => &statements.list_rows,
         }
     }
 }

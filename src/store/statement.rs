@@ -76,6 +76,14 @@ statements! {
     list_rows = "outbox/list_rows" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     list_ended = "outbox/list_ended" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
     list_open = "outbox/list_open" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_open_by_destination = "outbox/list_open_by_destination" (
+        TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8
+    );
+    list_by_account = "outbox/list_by_account" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    list_by_destination = "outbox/list_by_destination" (TEXT_ARRAY, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT8, FLOAT8, INT8, INT8, INT8);
+    find_list_indexes = "outbox/find_list_indexes" (TEXT);
+    index_list_accounts = "outbox/index_list_accounts" ();
+    index_list_destinations = "outbox/index_list_destinations" ();
     read_life = "outbox/read_life" (INT8, TEXT);
     count_states = "outbox/count_states" (INT8);
     read_attempts = "history/read_attempts" (TEXT, INT8);

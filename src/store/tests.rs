@@ -9,6 +9,8 @@ mod encryption;
 mod history;
 mod inbox;
 mod inbox_plans;
+mod list_indexes;
+mod list_plans;
 mod listing;
 mod looks;
 mod parking;

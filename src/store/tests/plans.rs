@@ -8,7 +8,7 @@ use crate::store::Watermark;
 
 /// The plan that a daemon's session keeps, as it was run; the work is undone. One that is made for these parameters, as commands
 /// have it, reads hardly less.
-async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
+pub(super) async fn plan(db: &Database, statement: &Statement, parameters: &[Parameter<'_>]) -> String {
     let client = db.store.door.pool.get().await.expect("a connection is free");
     let asked = prepare(&client, "asked", statement, parameters).await;
     // The first time, catalogs are read as well.
@@ -51,18 +51,18 @@ fn assert_by_index(plan: &str, index: &str, most_pages: u64) {
 }
 
 /// Pages that the whole plan touched: the first line with buffers belongs to the topmost node.
-fn pages(plan: &str) -> u64 {
+pub(super) fn pages(plan: &str) -> u64 {
     let line = plan.lines().find(|line| line.contains("Buffers: shared")).expect("the plan counts buffers");
     let counts = line.split_whitespace().filter_map(|word| word.split_once('='));
     counts.filter(|(what, _)| ["hit", "read"].contains(what)).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
 }
 
-async fn fill(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
+pub(super) async fn fill(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
     db.run(&format!("alter table {TABLE} set (autovacuum_enabled = off)")).await;
     put(db, rows, state, available_at, retry_until).await;
 }
 
-async fn put(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
+pub(super) async fn put(db: &Database, rows: u32, state: &str, available_at: &str, retry_until: &str) {
     db.run(&format!(
         "insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, \
          encrypted_body, envelope_nonce, retry_horizon_seconds, state, available_at, first_attempt_at, retry_until) \
@@ -73,11 +73,11 @@ async fn put(db: &Database, rows: u32, state: &str, available_at: &str, retry_un
     .await;
 }
 
-async fn analyze(db: &Database) {
+pub(super) async fn analyze(db: &Database) {
     db.run(&format!("vacuum analyze {TABLE}")).await;
 }
 
-async fn claim_plan(db: &Database, full: &[&str]) -> String {
+pub(super) async fn claim_plan(db: &Database, full: &[&str]) -> String {
     let (full, rooms) = (full.to_vec(), vec![0; full.len()]);
     let (accounts, shares, others) = (Vec::<&str>::new(), Vec::<i32>::new(), None::<i32>);
     let parameters: [Parameter<'_>; 10] =
@@ -127,12 +127,12 @@ impl<'a> Looking<'a> {
     }
 }
 
-async fn around_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
+pub(super) async fn around_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
     plan(db, &db.store.statements.claim_around, &Looking::past(full, named).parameters()).await
 }
 
 /// The same where accounts have a share.
-async fn by_account_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
+pub(super) async fn by_account_plan(db: &Database, full: &[&str], named: &[&str]) -> String {
     let (rooms, in_flight) = (Vec::<i32>::new(), Vec::<i32>::new());
     let (destinations, shares) = (Vec::<&str>::new(), vec![0; full.len()]);
     let times: Vec<DatabaseTime> = named.iter().map(|_| Position::HEAD.at).collect();
@@ -161,8 +161,8 @@ async fn by_account_plan(db: &Database, full: &[&str], named: &[&str]) -> String
 }
 
 const SOON: &str = "now() + interval '1 hour'";
-const LONG_AGO: &str = "now() - interval '2 hours' + n * interval '1 ms'";
-const HORIZON_AHEAD: &str = "now() + interval '1 day'";
+pub(super) const LONG_AGO: &str = "now() - interval '2 hours' + n * interval '1 ms'";
+pub(super) const HORIZON_AHEAD: &str = "now() + interval '1 day'";
 const HORIZON_PAST: &str = "now() - interval '1 day'";
 
 #[tokio::test]
