@@ -9,7 +9,7 @@ use super::seal::print;
 use super::table::{Table, brief};
 use super::{Failure, block_on};
 use crate::config::Config;
-use crate::store::{Page, RowState, ShownRow};
+use crate::store::{ListedBy, MissedIndex, Page, RowState, ShownRow};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -48,6 +48,9 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
                 true => in_json(outbox, &page),
                 false => outbox.heading() + &in_words(&page),
             })?;
+            if let (false, Some(missed)) = (args.json, &page.missed) {
+                eprintln!("outboxd: {}{}", outbox.title(), why_long(missed));
+            }
         }
         Ok(())
     })
@@ -74,6 +77,34 @@ fn in_words(page: &Page) -> String {
     }
     let more = page.below.map(|id| format!("there may be more: --after {id}\n"));
     format!("{table}{}", more.unwrap_or_default())
+}
+
+/// What made it take long, and what does away with that.
+fn why_long(missed: &MissedIndex) -> String {
+    let MissedIndex { looked, by, create, drop } = missed;
+    let (by, those) = match by {
+        ListedBy::Account => ("--account", "that account's"),
+        ListedBy::Destination => ("--destination", "those for that destination"),
+    };
+    let looked = format!("this looked through {} rows, since no index serves {by}", grouped(*looked));
+    match drop {
+        None => format!(
+            "{looked}. With this one it looks at {those} alone, and every webhook writes three index entries more; making it \
+             blocks no writer, and is for the table's owner: {create}"
+        ),
+        Some(drop) => format!(
+            "{looked} yet: the one that was begun is not ready. If nobody is building it now, its build was interrupted: as the \
+             table's owner run first {drop} and then {create}"
+        ),
+    }
+}
+
+/// Digits by threes.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+    }
 }
 
 fn next(row: &ShownRow) -> String {

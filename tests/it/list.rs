@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::tool::outboxd;
+use crate::outboxes::two;
+use crate::support::cluster::{Database, TABLE};
+use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
 
 #[tokio::test]
@@ -42,4 +44,47 @@ async fn a_page_says_how_the_next_one_is_asked_for() {
     let after = after.unwrap_or_else(|| panic!("it says so: {}", first.stdout));
     let second = outboxd(&world.config(), &["list", "--limit", "3", "--after", &after], "").await;
     assert_eq!(second.stdout.lines().count(), 3, "the headings and two rows: {}", second.stdout);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_long_look_is_told_of_the_index_that_makes_it_short() {
+    let (world, second) = (World::new().await, Database::new().await);
+    let tenant = second.schema("tenant").await;
+    let config = two(&world, world.config(), &tenant.url);
+    assert_eq!(outboxd(&config, &["migrate"], "").await.code, Some(0));
+    let fill = format!(
+        "insert into {TABLE} (task_id, account_id, task_type, terminal_status, url, operation_id, idempotency_key, encrypted_body, \
+         envelope_nonce, retry_horizon_seconds, state) select n, 'acc_' || n % 2, 't', 'completed', 'https://h.example/x', 'o', n, \
+         '\\x00', convert_to('twelve bytes', 'UTF8'), 86400, 'delivered' from generate_series(1, 120000) as n"
+    );
+    tenant.execute(&fill, &[]).await;
+    for (option, value) in [("--account", "acc_nobody"), ("--destination", "nobody.example")] {
+        let look =
+            async |more: &[&str]| -> Done { outboxd(&config, &[&["list", option, value], more].concat(), "").await };
+        let json = look(&["--json"]).await;
+        assert_eq!((json.code, json.stderr.as_str()), (Some(0), ""), "{json:?}");
+        let long = look(&[]).await;
+        assert_eq!(
+            (long.code, long.stdout.as_str()),
+            (Some(0), "outbox eu\nno rows\noutbox us\nno rows\n"),
+            "{long:?}"
+        );
+        let told = format!("outboxd: outbox us: this looked through 120,000 rows, since no index serves {option}. ");
+        assert!(long.stderr.starts_with(&told) && long.stderr.lines().count() == 1, "{}", long.stderr);
+        let (_, statement) = long.stderr.split_once("owner: ").expect("it says what to run");
+        // By whoever looks at another schema.
+        second.client.batch_execute(statement).await.expect("the statement does it");
+        let short = look(&[]).await;
+        assert_eq!((short.stdout, short.stderr.as_str()), (long.stdout, ""));
+
+        let index = if option == "--account" { "list_account_idx" } else { "list_dest_idx" };
+        let broken = "update pg_index set indisvalid = false where indexrelid = $1::text::regclass";
+        second.execute(broken, &[&format!("tenant.{TABLE}_{index}")]).await;
+        let told = look(&[]).await.stderr;
+        let (_, statements) = told.split_once("run first ").expect("it says what to run");
+        for statement in statements.split(" and then ") {
+            second.client.batch_execute(statement).await.expect("the statement does it");
+        }
+        assert_eq!(look(&[]).await.stderr, "");
+    }
 }
