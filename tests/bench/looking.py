@@ -1,5 +1,5 @@
-"""What an operator waits for on a large outbox: `outboxd list` and `why`, from their start to their end, and how long dropping a
-day of attempts takes while others are written.
+"""What an operator waits for on a large outbox: `outboxd list` and `why`, from their start to their end, also by the indexes that are
+made for listing on demand, and how long dropping a day of attempts takes while others are written.
 
 Usage: target/venv/bin/python tests/bench/looking.py [ROWS [ATTEMPTS]] (1,000,000 and 10,000,000: ten minutes, 12 GB in /var/tmp),
 with PostgreSQL's programs in /usr/lib/postgresql/15/bin (or PGBIN), as root or as a user that may run them, and a release build.
@@ -9,6 +9,7 @@ It makes a cluster of its own with the default durability and removes it.
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -47,22 +48,37 @@ LOOKS = [
     ["list", "--account", "acc_7"],
     ["list", "--account", "acc_nobody"],
     ["list", "--destination", "h7.example"],
+    ["list", "--destination", "nobody.example"],
     ["why", "whk_500000"],
     ["why", "task_500001"],
     ["why", "500002"],
 ]
+BY_INDEX = [words for words in LOOKS if {"--account", "--destination"} & set(words)]
+INDEXES = {"index_list_accounts": "list_account_idx", "index_list_destinations": "list_dest_idx"}
 
 
-def look(dsn: str) -> None:
-    for words in LOOKS:
+def index(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as session:
+        for name, made in INDEXES.items():
+            statement = (ROOT / f"sql/outbox/{name}.sql").read_text()
+            began = time.monotonic()
+            session.execute(re.sub(r':"outbox(\w*)"', rf'"{TABLE}\1"', statement))
+            took = time.monotonic() - began
+            size = session.execute(f"select pg_relation_size('{TABLE}_{made}') / 1048576").fetchone()[0]
+            print(f"{made} made in {took:.1f} s, {size} MB", flush=True)
+
+
+def look(dsn: str, looks: list[list[str]]) -> None:
+    for words in looks:
         taken = []
         for _ in range(TURNS):
             began = time.monotonic()
-            done = subprocess.run([OUTBOXD, *words, "--set", f"database.url={dsn}"], check=False, stdout=subprocess.DEVNULL)
+            command = [OUTBOXD, *words, "--set", f"database.url={dsn}"]
+            done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             taken.append((time.monotonic() - began) * 1000)
             assert done.returncode in (0, 66), words
         taken.sort()
-        print(f"{' '.join(words):<32} {taken[TURNS // 2]:8.1f} ms  ({taken[0]:.1f}-{taken[-1]:.1f})", flush=True)
+        print(f"{' '.join(words):<34} {taken[TURNS // 2]:8.1f} ms  ({taken[0]:.1f}-{taken[-1]:.1f})", flush=True)
 
 
 def drop_a_day(dsn: str, attempts: int) -> None:
@@ -112,7 +128,9 @@ def main() -> None:
             session.execute(ROWS, (rows,))
             session.execute(f"vacuum analyze {TABLE}")
         print(f"{rows} rows, medians of {TURNS} (least-most), from the command's start to its end")
-        look(dsn)
+        look(dsn, LOOKS)
+        index(dsn)
+        look(dsn, BY_INDEX)
         drop_a_day(dsn, attempts)
 
 
