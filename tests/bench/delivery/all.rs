@@ -13,7 +13,7 @@ type Step = (&'static str, &'static [&'static str]);
 
 const EVERYONE: &str = "outboxd,unrecorded,bare,graphile-tuned,graphile,sdk,sdk-full-store,sdk-own-table,defaults";
 
-/// In an hour on a machine with nothing else to do, but for the last two, which nothing is demanded of.
+/// In some 45 minutes on a machine with nothing else to do, but for the last two, which nothing is demanded of.
 pub const FULL: &[Step] = &[
     ("throughput-0ms", &["throughput", "--delay-ms=0", "--processes=1,2", "--window=3", "--contenders", EVERYONE]),
     ("throughput-50ms", &["throughput", "--delay-ms=50", "--processes=1,2", "--window=3", "--contenders", EVERYONE]),
@@ -23,7 +23,7 @@ pub const FULL: &[Step] = &[
     ("herd", &["herd", "--down=120"]),
     ("memory", &["memory"]),
     ("growth", &["growth"]),
-    ("snapshot", &["snapshot"]),
+    ("snapshot", &["snapshot", "--reference=60"]),
     ("replicas", &["replicas"]),
     (
         "throughput-500ms",

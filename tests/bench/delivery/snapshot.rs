@@ -23,7 +23,7 @@ pub struct Arguments {
     /// How long the snapshot is held while rows come.
     #[arg(long, default_value_t = 600.0)]
     seconds: f64,
-    /// How long they come without it; as long, so that there are as many rows in the table.
+    /// How long they come without it; as long, and there are as many rows in the table.
     #[arg(long, default_value_t = 600.0)]
     reference: f64,
     /// Rows a second.
