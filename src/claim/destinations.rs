@@ -21,7 +21,7 @@ mod tests;
 const REMEMBERED: Duration = Duration::from_secs(60);
 const REMEMBERED_MOST: usize = 10_000;
 const PARKED_REMEMBERED: Duration = Duration::from_secs(60 * 60);
-/// Who has lost a probe to another replica asks again no sooner.
+/// Who has lost a probe to another replica asks again no sooner. Where a pause is over but for so much, a probe is won.
 const LOST_AT_LEAST: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, Copy)]
@@ -456,7 +456,9 @@ impl Destinations {
             let differs = match destination.breaker.state(now) {
                 State::Closed => true,
                 State::Parked { until: ours } => ours.max(until) - ours.min(until) > LOST_AT_LEAST,
-                State::HalfOpen | State::Probing => until > now,
+                // The list has a pause of ours end later than we do, by as long as it took to tell: our probe may be on its
+                // way by then, and no second one is to follow it.
+                State::HalfOpen | State::Probing => until > now + LOST_AT_LEAST,
             };
             if differs {
                 destination.adopt(until, *reason, *trips, now);
