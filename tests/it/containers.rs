@@ -15,6 +15,7 @@ use crate::support::daemon::Daemon;
 use crate::support::dns::{Dns, addresses};
 use crate::support::eventually::eventually;
 use crate::support::link::Link;
+use crate::support::loopback::address_of_its_own;
 use crate::support::manifests::{installed, read, root, yaml};
 use crate::support::tool::{Done, outboxd, run};
 use crate::support::world::World;
@@ -254,12 +255,12 @@ async fn the_try_out_sends_webhooks_and_the_buyer_has_them() {
     };
 
     let (seller, buyer, dns) = (Database::empty().await, Database::empty().await, Dns::start().await);
-    dns.script("receiver", |_, _| addresses(&["127.0.0.1"]));
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let address = address_of_its_own();
+    let (ip, port) = (address.ip().to_string(), address.port());
+    dns.script("receiver", move |_, _| addresses(&[ip.as_str()]));
     let receiving = settings("receiver.toml")
         .environment("OUTBOXD_DATABASE__URL", &buyer.url)
-        .environment("OUTBOXD_RECEIVE__LISTEN", &format!("127.0.0.1:{port}"))
+        .environment("OUTBOXD_RECEIVE__LISTEN", &address.to_string())
         .environment("OUTBOXD_RECEIVE__WEBHOOK__ORIGIN", &format!("https://receiver:{port}"))
         .environment("OUTBOXD_ADMIN__LISTEN", "127.0.0.1:0");
     let sending = settings("outboxd.toml")

@@ -17,8 +17,9 @@ use crate::support::certs::Authority;
 use crate::support::cluster::Database;
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::keys::SigningKey;
+use crate::support::loopback::address_of_its_own;
 use crate::support::peer::Peer;
 use crate::support::receiver::{Answer, Receiver};
 use crate::support::seal::{Draft, EnvelopeKey};
@@ -28,13 +29,12 @@ const HMAC_SECRET: &str = "hmac-secret-0123456789abcdef01234567";
 const WHSEC: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const BEARER: &str = "bearer-0123456789abcdef0123456789abcdef";
 
-/// An inbox's configuration, and the origin that it listens on. The port is chosen here, since a restart keeps it.
+/// An inbox's configuration, and the origin that it listens on, which is chosen here, since a restart keeps it.
 pub fn inbox(database: &str) -> (Config, String) {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let listen = free.expect("loopback has a free port").to_string();
-    let origin = format!("https://{listen}");
+    let address = address_of_its_own();
+    let (listen, origin) = (address.to_string(), format!("https://{address}"));
     let config = Config::empty();
-    let leaf = Authority::shared().receiver_leaf();
+    let leaf = Authority::shared().leaf(&[&address.ip().to_string()]);
     let certificate = config.file("leaf.pem", &leaf.certificate_pem);
     let key = config.file("leaf.key", &leaf.key_pem);
     let config = config
@@ -274,7 +274,7 @@ async fn each_effect_happens_once_while_both_ends_are_killed_and_postgres_crashe
     let cluster = Throwaway::start(&Options { durable: true, ..Options::default() }).expect("Postgres is installed");
     let url = cluster.url("postgres");
     let migrated = Daemon::command(&Config::empty().set("database.url", url.as_str()), &["migrate"]);
-    assert_eq!(migrated.wait_exit(std::time::Duration::from_secs(30)).await.code, Some(0));
+    assert_eq!(migrated.wait_exit(PATIENCE).await.code, Some(0));
     let client = crate::support::cluster::connect(&url).await;
     client.batch_execute("CREATE TABLE effects (key text NOT NULL)").await.expect("a fresh database takes a table");
     let world = World {

@@ -16,6 +16,7 @@ pub mod inbox;
 pub mod keys;
 pub mod link;
 pub mod listener;
+pub mod loopback;
 pub mod manifests;
 pub mod metrics;
 pub mod moment;

@@ -2,7 +2,7 @@
 //! deliberately changes nothing of a rule but its times.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::eventually::eventually;
+use super::loopback::address_of_its_own;
 use super::{manifests, runtime};
 
 pub struct Prometheus {
@@ -57,7 +58,8 @@ impl Prometheus {
         );
         let file = home.path().join("prometheus.yaml");
         std::fs::write(&file, config).expect("our directory is ours");
-        let address = free_address();
+        // Prometheus takes no port of the kernel's choice.
+        let address = address_of_its_own();
         let child = begin(&file, home.path(), address);
         let prometheus = Prometheus { address, child, _home: home };
         eventually("Prometheus scrapes", async || match prometheus.ask("up").await {
@@ -117,12 +119,6 @@ impl Prometheus {
         let body = reply.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         Ok(serde_json::from_str(body).unwrap_or_default())
     }
-}
-
-/// Prometheus takes no port of the kernel's choice.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
-    listener.local_addr().expect("it is bound")
 }
 
 fn begin(file: &Path, home: &Path, address: SocketAddr) -> Child {
