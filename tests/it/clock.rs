@@ -1,7 +1,5 @@
 //! F7: only the database's clock decides what is due and when a horizon ends; ours signs, and is watched.
 
-use std::path::PathBuf;
-
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
 use crate::support::eventually::eventually;
@@ -68,28 +66,27 @@ async fn f7_nothing_is_sent_while_the_clocks_are_more_than_thirty_seconds_apart(
 }
 
 /// A daemon whose clock is as much ahead as the file says; its monotonic clock is left alone.
-fn faked(config: Config, offset: &str) -> (Config, PathBuf) {
+fn faked(config: Config, offset: &str) -> Config {
     let libraries = std::fs::read_dir("/usr/lib").expect("it is there").flatten();
     let library = libraries.map(|entry| entry.path().join("faketime/libfaketime.so.1")).find(|path| path.exists());
     let library = library.expect("tests/needs.sh installs libfaketime");
     let file = config.file("clock", offset);
-    let config = config
+    config
         .environment("LD_PRELOAD", &text(&library))
         .environment("FAKETIME_TIMESTAMP_FILE", &text(&file))
         .environment("FAKETIME_NO_CACHE", "1")
         .environment("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .environment("DONT_FAKE_MONOTONIC", "1");
-    (config, file)
+        .environment("DONT_FAKE_MONOTONIC", "1")
 }
 
 /// The daemon's own clock is set while it runs, as by somebody who corrects it the wrong way.
 async fn a_clock_that_is_set_stops_sending_until_it_is_right(offset: &str) {
     let world = World::new().await;
-    let (config, clock) = faked(world.config(), "+0");
+    let config = faked(world.config(), "+0");
     let daemon = Daemon::start(&config).await;
     world.insert("/hooks", 1).await;
     world.all_are("delivered").await;
-    std::fs::write(&clock, offset).expect("our file is ours");
+    config.file("clock", offset);
     world.insert("/hooks", 3).await;
     eventually("readiness says why", async || match daemon.get("/readyz").await {
         Ok((503, text)) if text.contains("clock: ") => Ok(()),
@@ -104,7 +101,7 @@ async fn a_clock_that_is_set_stops_sending_until_it_is_right(offset: &str) {
     })
     .await;
     assert_eq!(world.receiver.received().len(), 1, "it sent although its signatures would be refused");
-    std::fs::write(&clock, "+0").expect("our file is ours");
+    config.file("clock", "+0");
     let rows = world.all_are("delivered").await;
     assert!(rows.iter().all(|row| row.attempt_count == 1), "{rows:?}");
     daemon.ready().await;
@@ -123,8 +120,7 @@ async fn f7_a_clock_that_is_set_five_minutes_back_stops_sending_until_it_is_righ
 #[tokio::test]
 async fn f7_a_clock_that_is_ten_seconds_off_is_told_of_and_delivers() {
     let world = World::new().await;
-    let (config, _) = faked(world.config(), "+10");
-    let daemon = Daemon::start(&config).await;
+    let daemon = Daemon::start(&faked(world.config(), "+10")).await;
     daemon.line(0, &["check NTP on both"]).await;
     world.insert("/hooks", 2).await;
     world.all_are("delivered").await;

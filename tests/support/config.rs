@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -75,8 +76,12 @@ impl Config {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).expect("our directory is ours");
         }
-        fs::write(&path, content).expect("our directory is ours");
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("our file is ours");
+        // Whole and with its rights from the first moment on: a daemon that watches it looks when it likes.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let fresh = self.path(&format!(".fresh-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        fs::write(&fresh, content).expect("our directory is ours");
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(mode)).expect("our file is ours");
+        fs::rename(&fresh, &path).expect("our directory is ours");
         path
     }
 
