@@ -1,6 +1,6 @@
 //! A database that is late, lost, or read-only is waited for quietly, and nothing is lost meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
@@ -23,11 +23,19 @@ async fn is_red(daemon: &Daemon) {
     .await;
 }
 
+/// When it says that it printed this: a busy machine reads lines of many seconds at once.
+fn printed(line: &str) -> SystemTime {
+    let line: serde_json::Value = serde_json::from_str(line).expect("the log is JSON");
+    humantime::parse_rfc3339(line["timestamp"].as_str().expect("a line has its time")).expect("it is one")
+}
+
 /// In no second did it print more than it may.
 fn assert_quiet(daemon: &Daemon, from: usize) {
-    let lines = &daemon.lines()[from..];
+    let lines: Vec<(SystemTime, String)> =
+        daemon.lines()[from..].iter().map(|(_, line)| (printed(line), line.clone())).collect();
     for (first, (at, line)) in lines.iter().enumerate() {
-        let within = lines[first..].iter().take_while(|(later, _)| later.duration_since(*at) < Duration::from_secs(1));
+        let second = *at..*at + Duration::from_secs(1);
+        let within = lines[first..].iter().take_while(|(later, _)| second.contains(later));
         assert!(within.count() <= LINES_A_SECOND, "too much from here on: {line}\n{}", daemon.text());
     }
 }
@@ -114,7 +122,12 @@ async fn no_connection_is_held_while_http_is_in_flight() {
     world.receiver.wait_for(50).await;
     let idle_in_transaction = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                                AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'";
-    assert_eq!(world.database.value::<i64>(idle_in_transaction, &[]).await, 0);
+    // What some other loop does meanwhile may be seen in the middle of it; what were held would stay.
+    eventually("no connection is held", async || match world.database.value::<i64>(idle_in_transaction, &[]).await {
+        0 => Ok(()),
+        held => Err(held),
+    })
+    .await;
     daemon.ready().await;
     gate.open();
     world.all_are("delivered").await;

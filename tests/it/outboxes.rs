@@ -79,13 +79,21 @@ async fn rows_of_two_databases_and_of_two_schemas_of_one_are_delivered_by_one_pr
         all_delivered(database, 20).await;
     }
     assert!(world.receiver.tally().values().all(|times| *times == 1));
-    let metrics = daemon.metrics().await;
     for name in ["eu", "us", "tenant"] {
         assert_eq!(seen(&world, &format!("/{name}")), 20);
-        let of = |metric: &str, labels: &[(&str, &str)]| metrics.total(metric, &[labels, &[("outbox", name)]].concat());
-        assert_eq!(of(ATTEMPTS, &[("code", "delivered")]), 20.0, "{name}");
-        assert_eq!(of("outboxd_settled_rows_total", &[("verdict", "delivered")]), 20.0, "{name}");
-        assert_eq!(of("outboxd_outbox_ready", &[]), 1.0, "{name}");
+        let of = async |metric: &str, labels: &[(&str, &str)]| {
+            daemon.metrics().await.total(metric, &[labels, &[("outbox", name)]].concat())
+        };
+        assert_eq!(of(ATTEMPTS, &[("code", "delivered")]).await, 20.0, "{name}");
+        assert_eq!(of("outboxd_outbox_ready", &[]).await, 1.0, "{name}");
+        // A row is settled before it is counted.
+        eventually("the settled are counted", async || {
+            match of("outboxd_settled_rows_total", &[("verdict", "delivered")]).await {
+                20.0 => Ok(()),
+                other => Err(format!("{other} of {name}")),
+            }
+        })
+        .await;
     }
 
     // Each knows this process, by one name, until it stops.
