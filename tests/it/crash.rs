@@ -10,10 +10,10 @@ use crate::support::seal::Draft;
 use crate::support::world::World;
 
 const ROWS: usize = 200;
-const LEASE: Duration = Duration::from_secs(15);
+const LEASE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(500);
 /// For two hundred TLS handshakes of a debug build on a shared machine.
-const SLACK: Duration = Duration::from_secs(10);
+const SLACK: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn p1_rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {
@@ -29,7 +29,7 @@ async fn p1_rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {
     world.database.insert(&world.seal(drafts.clone())).await;
     let config = world
         .config()
-        .set("egress.attempt_timeout", "10s")
+        .set("egress.attempt_timeout", "15s")
         .set("delivery.lease", format!("{}s", LEASE.as_secs()))
         .set("delivery.poll_interval", format!("{}ms", POLL.as_millis()))
         .set("delivery.slots", ROWS)

@@ -132,7 +132,7 @@ async fn a_standard_webhooks_registration_is_signed_under_one_id_for_all_its_att
     let refused = [(dotted.task_id.clone(), "row_malformed"), (weak.task_id.clone(), "envelope_malformed")];
     world.database.insert(&world.seal(vec![draft.clone(), dotted, weak])).await;
     // Also where HMAC-SHA256 is switched off: this is another scheme.
-    let daemon = Daemon::start(&world.hasty_config()).await;
+    let daemon = Daemon::start(&world.retrying_config()).await;
     let received = world.receiver.wait_for(2).await;
     for request in &received {
         for absent in ["signature", "signature-input", "content-digest", "authorization", "x-adcp-signature"] {
@@ -192,7 +192,7 @@ async fn p7_a_retry_sends_the_same_body_under_a_fresh_signature() {
     let world = World::new().await;
     world.receiver.answers(vec![Answer::status(503), Answer::status(503), Answer::status(200)]);
     let drafts = world.insert("/flaky", 1).await;
-    let _daemon = Daemon::start(&world.hasty_config()).await;
+    let _daemon = Daemon::start(&world.retrying_config()).await;
     let rows = world.all_are("delivered").await;
     assert_eq!((rows[0].attempt_count, rows[0].last_http_status), (3, Some(200)));
     let received = world.receiver.received();

@@ -203,7 +203,7 @@ async fn scoped_rows_of_the_sdk_are_accepted_under_the_key_of_their_scope() {
 #[tokio::test]
 async fn a_refused_delivery_is_repeated_so_that_the_sdk_takes_it_once() {
     let world = World::new().await;
-    let config = world.hasty_config();
+    let config = world.retrying_config();
     let seller = seller(&world, &config, json!({"signing": signing(&world.signer)})).await;
     let (buyer, origin) = buyer(&config, &[&world.signer]).await;
     buyer.call("refuse", json!({"path": "/hooks", "statuses": [503, 503, 503]})).await;

@@ -38,7 +38,7 @@ impl Scene {
     }
 
     fn config(&self) -> Config {
-        self.world.hasty_config()
+        self.world.retrying_config()
     }
 
     /// Runs a daemon until it has killed itself at the point, reached for the nth time, and `meanwhile` has ended.
@@ -51,7 +51,10 @@ impl Scene {
         assert_eq!(ended.code, Some(-(Signal::SIGKILL as i32)), "{}", ended.output);
         self.history.faults.push(Fault::between("kill", Some(point), begun, moment()));
         // As though the leases of the dead had run out: nobody is left who would count on them.
-        let sql = format!("UPDATE {TABLE} SET lease_expires_at = clock_timestamp() WHERE state = 'in_flight'");
+        let sql = format!(
+            "UPDATE {TABLE} SET lease_expires_at = clock_timestamp(), available_at = clock_timestamp() \
+             WHERE state = 'in_flight'"
+        );
         self.world.database.execute(&sql, &[]).await;
     }
 

@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use hickory_server::proto::op::ResponseCode;
 use hickory_server::proto::rr::RecordType;
@@ -93,7 +92,7 @@ async fn every_name_is_judged(cases: Vec<Case>, more: &[(&'static str, Answer)])
         rows.push((name, draft.task_id.clone(), state, code));
         world.database.insert(&world.seal(vec![draft])).await;
     }
-    let daemon = Daemon::start(&config(&world, dns.address).set("egress.attempt_timeout", "8s")).await;
+    let daemon = Daemon::start(&config(&world, dns.address).set("egress.attempt_timeout", "15s")).await;
     for (name, id, state, code) in &rows {
         judged(&world, name, id, state, *code).await;
     }
@@ -443,7 +442,7 @@ async fn one_broken_name_server_of_two_breaks_nothing() {
         let drafts: Vec<Draft> =
             (0..20).map(|n| Draft::to(world.receiver.url_by_name(&host(&format!("{way}-{n}")), "/hooks"))).collect();
         world.database.insert(&world.seal(drafts)).await;
-        let rows = world.all_are_within(Duration::from_secs(60), "delivered").await;
+        let rows = world.all_are("delivered").await;
         assert!(rows.iter().all(|row| row.attempt_count == 1), "{way}: {rows:?}");
     }
 }

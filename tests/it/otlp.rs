@@ -53,7 +53,7 @@ async fn counted(daemon: &Daemon, result: &str, spans: f64) {
 async fn every_attempt_is_a_span_of_the_hosts_trace_and_the_receiver_is_told_of_it() {
     let (world, collector) = (World::new().await, Collector::start().await);
     world.receiver.answers(vec![Answer::status(503), Answer::status(200)]);
-    let daemon = Daemon::start(&exporting(world.hasty_config(), &collector)).await;
+    let daemon = Daemon::start(&exporting(world.retrying_config(), &collector)).await;
     enqueue(&world, PARENT, "vendor=a").await;
     world.all_are("delivered").await;
     let spans = collector.spans(2).await;
@@ -105,7 +105,7 @@ async fn every_attempt_is_a_span_of_the_hosts_trace_and_the_receiver_is_told_of_
 async fn a_row_without_a_trace_begins_one_that_all_its_attempts_have() {
     let (world, collector) = (World::new().await, Collector::start().await);
     world.receiver.answers(vec![Answer::status(503), Answer::status(200)]);
-    let daemon = Daemon::start(&exporting(world.hasty_config(), &collector)).await;
+    let daemon = Daemon::start(&exporting(world.retrying_config(), &collector)).await;
     for target in ["/one", "/other"] {
         world.insert(target, 1).await;
     }
@@ -133,7 +133,7 @@ async fn a_row_without_a_trace_begins_one_that_all_its_attempts_have() {
 async fn a_trace_that_its_host_does_not_record_goes_on_unchanged_and_leaves_no_span() {
     let (world, collector) = (World::new().await, Collector::start().await);
     world.receiver.answers(vec![Answer::status(503), Answer::status(200)]);
-    let _daemon = Daemon::start(&exporting(world.hasty_config(), &collector)).await;
+    let _daemon = Daemon::start(&exporting(world.retrying_config(), &collector)).await;
     let unrecorded = PARENT.replace("-01", "-00");
     enqueue(&world, &unrecorded, "vendor=a").await;
     world.all_are("delivered").await;
@@ -152,7 +152,8 @@ async fn a_row_that_is_given_back_unattempted_leaves_no_span() {
     let (world, dns, collector) = (World::new().await, Dns::start().await, Collector::start().await);
     dns.script("*", |_, _| addresses(&["127.0.0.1"]));
     dns.kill();
-    let config = exporting(world.hasty_config(), &collector).set("egress.dns_servers", vec![dns.address.to_string()]);
+    let config =
+        exporting(world.retrying_config(), &collector).set("egress.dns_servers", vec![dns.address.to_string()]);
     let daemon = Daemon::start(&config).await;
     let draft = Draft::to(world.receiver.url_by_name("n1.hooks.example.com", "/hooks"));
     world.database.insert(&world.seal(vec![draft])).await;

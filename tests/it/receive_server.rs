@@ -250,8 +250,7 @@ async fn thousands_of_half_open_connections_cost_a_good_sender_nothing() {
 
 #[tokio::test]
 async fn heads_and_bodies_that_do_not_come_are_not_waited_for() {
-    let inbox =
-        Inbox::start(|config| config.set("receive.head_timeout", "300ms").set("receive.body_timeout", "300ms")).await;
+    let inbox = Inbox::start(|config| config.set("receive.head_timeout", "2s").set("receive.body_timeout", "2s")).await;
     let mut half_head = inbox.connect().await;
     half_head.write_all(b"POST / HTTP/1.1\r\nHost: a\r\n").await.expect("it listens");
     let mut rest = Vec::new();

@@ -270,7 +270,7 @@ async fn storage_that_is_locked_or_away_is_a_503_and_a_replay_converges() {
     let database = Database::new().await;
     let link = Link::down();
     link.mend();
-    let config = configured(&vectors, &link.url(&database.name)).set("database.statement_timeout", "500ms");
+    let config = configured(&vectors, &link.url(&database.name)).set("database.statement_timeout", "3s");
     let inbox = Inbox::over(database, &config).await;
 
     let locked = case(&vectors, "storage/app-db-locked");

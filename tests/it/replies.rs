@@ -35,7 +35,7 @@ async fn every_answer_is_judged(policy: &str, cases: Vec<(&'static str, Answer, 
     let drafts: Vec<Draft> = cases.iter().map(|(target, ..)| Draft::to(world.receiver.url(target))).collect();
     world.database.insert(&world.seal(drafts.clone())).await;
     let config =
-        world.config().set("compat.policy", policy).set("retry.base", "10s").set("egress.attempt_timeout", "4s");
+        world.config().set("compat.policy", policy).set("retry.base", "10m").set("egress.attempt_timeout", "8s");
     let _daemon = Daemon::start(&config).await;
     for (draft, (_, _, outcome)) in drafts.iter().zip(cases) {
         judged(&world, &draft.task_id, outcome).await;

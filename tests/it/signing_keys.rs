@@ -11,7 +11,7 @@ use crate::interop::{seller, signing};
 use crate::support::certs::Authority;
 use crate::support::config::{Config, text};
 use crate::support::daemon::{Daemon, Ended};
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::keys::SigningKey;
 use crate::support::metrics::ATTEMPTS;
 use crate::support::peer::Peer;
@@ -20,14 +20,15 @@ use crate::support::verify::assert_signed;
 use crate::support::world::World;
 
 async fn check(config: &Config) -> Ended {
-    Daemon::command(config, &["check"]).wait_exit(Duration::from_secs(20)).await
+    Daemon::command(config, &["check"]).wait_exit(PATIENCE).await
 }
 
 #[tokio::test]
 async fn the_next_key_signs_from_its_first_moment_on_without_a_word_to_the_daemon() {
     let world = World::new().await;
     let (old, new) = (SigningKey::ed25519("old"), SigningKey::p256("new"));
-    let turn = seconds(4);
+    // Until then the daemon is to start and to deliver once, on a busy machine too.
+    let turn = seconds(12);
     let keys = [lasting(&old).until(turn + Duration::from_secs(3600)), lasting(&new).from(turn)];
     let daemon = Daemon::start(&with_keys(world.config(), &keys)).await;
     let mut sent = 0;
@@ -108,7 +109,7 @@ async fn keys_that_cannot_stand_beside_each_other_are_refused_at_the_start() {
     let (one, other) = (SigningKey::ed25519("one"), SigningKey::p256("other"));
     let same = SigningKey::ed25519("one");
     let refused = async |keys: &[crate::support::signing::Listed<'_>], words: &[&str]| {
-        let ended = Daemon::spawn(&with_keys(world.config(), keys)).wait_exit(Duration::from_secs(20)).await;
+        let ended = Daemon::spawn(&with_keys(world.config(), keys)).wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(78), "{}", ended.output);
         assert!(words.iter().all(|word| ended.output.contains(word)), "{words:?}: {}", ended.output);
     };

@@ -84,11 +84,7 @@ const PRIVATE: [&str; 7] =
 const MIXED: [&str; 4] = ["93.184.216.34", "2606:4700::1111", "93.184.216.35", "10.0.0.1"];
 
 fn config(world: &World, dns: &Dns) -> Config {
-    world
-        .config()
-        .unset("egress.allow")
-        .set("egress.dns_servers", vec![dns.address.to_string()])
-        .set("egress.attempt_timeout", "3s")
+    world.config().unset("egress.allow").set("egress.dns_servers", vec![dns.address.to_string()])
 }
 
 async fn deliver_to(world: &World, urls: &[String]) {

@@ -47,7 +47,7 @@ pub async fn enqueue(world: &World, parent: &str, state: &str) -> Draft {
 async fn a_hosts_trace_goes_with_every_attempt_and_into_the_log() {
     let world = World::new().await;
     world.receiver.answers(vec![Answer::status(503), Answer::status(200)]);
-    let daemon = Daemon::start(&world.hasty_config()).await;
+    let daemon = Daemon::start(&world.retrying_config()).await;
     enqueue(&world, PARENT, "vendor=a").await;
     world.all_are("delivered").await;
     let received = world.receiver.wait_for(2).await;

@@ -11,8 +11,10 @@ use super::receiver::{Received, Receiver};
 use super::seal::{Draft, EnvelopeKey, Sealed};
 use super::verify::{Verified, assert_signed};
 
-/// The shortest that the daemon takes with the shortest attempt below: attempt + 5 s.
-pub const SHORT_LEASE: Duration = Duration::from_secs(7);
+/// Of attempts whose leases a test waits out: a machine that stands still for seconds ends none of them.
+const SHORT_ATTEMPT: Duration = Duration::from_secs(5);
+/// The shortest that the daemon takes with it: attempt + 5 s.
+pub const SHORT_LEASE: Duration = Duration::from_secs(10);
 
 pub struct World {
     pub database: Database,
@@ -55,12 +57,16 @@ impl World {
             .set("signing.algorithms", vec![self.signer.algorithm.name()])
     }
 
-    /// Leases that a test can wait out.
+    /// Retries that a test can wait out, and attempts that have all the time there is.
+    pub fn retrying_config(&self) -> Config {
+        self.config().set("retry.base", "100ms")
+    }
+
+    /// The same, and leases that a test can wait out.
     pub fn hasty_config(&self) -> Config {
-        self.config()
-            .set("egress.attempt_timeout", "2s")
+        self.retrying_config()
+            .set("egress.attempt_timeout", format!("{}s", SHORT_ATTEMPT.as_secs()))
             .set("delivery.lease", format!("{}s", SHORT_LEASE.as_secs()))
-            .set("retry.base", "100ms")
     }
 
     pub fn seal(&self, drafts: Vec<Draft>) -> Vec<Sealed> {
