@@ -61,7 +61,13 @@ impl Outage {
         outage
     }
 
-    fn end(&self) {
+    /// Once the destination is parked: of those that were tried together some may still be on their way to it.
+    async fn end(&self, world: &World) {
+        eventually("nothing is under way", async || match world.database.count("in_flight").await {
+            0 => Ok(()),
+            rows => Err(rows),
+        })
+        .await;
         self.up.store(true, Ordering::SeqCst);
     }
 
@@ -96,8 +102,9 @@ async fn rows_of_a_destination_that_is_down_wait_uncounted_and_nobody_else_waits
     is_parked(&daemon, true).await;
     let rows = world.database.rows().await;
     let attempted = rows.iter().filter(|row| row.state != "delivered" && row.attempt_count > 0).count();
-    // START at first, of which each may have been tried again by now, and a probe a second at most.
-    assert!((5..30).contains(&attempted), "{attempted} rows were tried at a closed door");
+    // START at first, of which each may have been tried again by now, and a probe a second at most, for as long as a busy machine
+    // may take over this.
+    assert!((5..100).contains(&attempted), "{attempted} rows were tried at a closed door");
     let line = daemon.line(0, &["the destination is parked", "connect"]).await;
     assert!(line.contains(&nobody.to_string()), "{line}");
 }
@@ -110,7 +117,7 @@ async fn after_an_outage_one_row_goes_first_and_alone() {
     world.insert("/hooks", 200).await;
     let daemon = Daemon::start(&world.config().set("delivery.per_destination_start", START)).await;
     is_parked(&daemon, true).await;
-    outage.end();
+    outage.end(&world).await;
     outage.is_tried().await;
     overtaken(&world, &elsewhere, 5).await;
     assert_eq!(
@@ -121,7 +128,7 @@ async fn after_an_outage_one_row_goes_first_and_alone() {
     outage.gate.open();
     let rows = world.all_are("delivered").await;
     let again = rows.iter().filter(|row| row.attempt_count > 1).count();
-    assert!(again < 30, "{again} of 200 rows were tried in vain");
+    assert!(again < 60, "{again} of 200 rows were tried in vain");
     is_parked(&daemon, false).await;
     eventually("the list is empty", async || {
         match world.database.value::<i64>(&format!("select count(*) from {TABLE}"), &[]).await {
@@ -140,7 +147,7 @@ async fn when_the_pause_is_over_a_row_is_tried_at_once_however_seldom_the_daemon
     world.insert("/hooks", 100).await;
     let daemon = Daemon::start(&world.config().set("delivery.poll_interval", "60s")).await;
     is_parked(&daemon, true).await;
-    outage.end();
+    outage.end(&world).await;
     // All but those that were tried in vain, which wait for a time of their own.
     eventually_within(2 * SOON, "they are delivered", async || match world.database.count("delivered").await {
         70.. => Ok(()),
@@ -162,7 +169,7 @@ async fn replicas_share_what_is_parked_and_one_of_them_probes() {
     is_parked(&second, true).await;
     let of = |daemon: &Daemon| daemon.text().matches("the destination is parked").count();
     assert_eq!((of(&first), of(&second)), (1, 0));
-    outage.end();
+    outage.end(&world).await;
     outage.is_tried().await;
     overtaken(&world, &elsewhere, 10).await;
     assert_eq!(outage.tried.load(Ordering::SeqCst), 1, "two replicas probe");
@@ -211,7 +218,7 @@ async fn without_the_list_each_replica_parks_for_itself() {
     let daemon = Daemon::start(&world.config()).await;
     daemon.line(0, &["run `outboxd migrate`"]).await;
     is_parked(&daemon, true).await;
-    outage.end();
+    outage.end(&world).await;
     world.all_are("delivered").await;
     let shown = command(&daemon, &["destinations"]).await;
     assert_eq!(shown.code, Some(78), "{}", shown.output);
