@@ -1,7 +1,5 @@
 //! `outboxd rekey`: everything that is sealed moves to the newest key, beside running daemons, and nothing else changes.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nix::sys::signal::Signal;
@@ -175,7 +173,7 @@ async fn a_run_that_is_killed_leaves_every_row_whole_and_the_next_goes_on() {
     let new = EnvelopeKey::new();
     let config = world.config().envelope_keys(&[&new, &world.key]);
     let drafts = world.insert("/hooks", 400).await;
-    let run = Daemon::command(&config, &["rekey", "--batch", "20", "--rate", "200"]);
+    let run = Daemon::command(&config, &["rekey", "--batch", "20", "--rate", "50"]);
     eventually("some are done", async || match world.opened_by(&new, &drafts).await {
         0..60 => Err("not yet"),
         _ => Ok(()),
@@ -243,14 +241,14 @@ async fn a_signal_ends_a_run_after_its_batch_and_the_next_goes_on() {
     let drafts = world.insert("/hooks", 400).await;
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let before = world.opened_by(&new, &drafts).await;
-        let run = Daemon::command(&config, &["rekey", "--batch", "20", "--rate", "100"]);
+        let run = Daemon::command(&config, &["rekey", "--batch", "20", "--rate", "40"]);
         eventually("some are done", async || match world.opened_by(&new, &drafts).await {
             done if done < before + 40 => Err(done),
             _ => Ok(()),
         })
         .await;
         run.signal(signal);
-        let ended = run.wait_exit(Duration::from_secs(10)).await;
+        let ended = run.wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(75), "{}", ended.output);
         assert!(ended.output.contains("run it again to go on"), "{}", ended.output);
         let done = world.opened_by(&new, &drafts).await;
