@@ -6,8 +6,13 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::support::daemon::Daemon;
+use crate::support::eventually::PATIENCE;
 use crate::support::receiver::{Answer, Gate};
 use crate::support::world::World;
+
+const ATTEMPT: Duration = Duration::from_secs(20);
+/// What a busy machine may take to give everything back, without waiting for what is under way.
+const LESS_THAN_AN_ATTEMPT: Duration = Duration::from_secs(13);
 
 /// More rows than slots, with every attempt held at the receiver.
 async fn held(world: &World, gate: &Gate, drain: &str) -> Daemon {
@@ -19,7 +24,7 @@ async fn held(world: &World, gate: &Gate, drain: &str) -> Daemon {
         .set("delivery.slots", 8)
         .set("delivery.per_destination", 8)
         .set("delivery.drain_timeout", drain)
-        .set("egress.attempt_timeout", "20s");
+        .set("egress.attempt_timeout", format!("{}s", ATTEMPT.as_secs()));
     let daemon = Daemon::start(&config).await;
     world.receiver.wait_for(8).await;
     daemon
@@ -54,7 +59,7 @@ async fn attempts_under_way_are_finished_and_unattempted_rows_keep_their_count()
         daemon.signal(signal);
         daemon.line(from, &["draining"]).await;
         gate.open();
-        let ended = daemon.wait_exit(Duration::from_secs(15)).await;
+        let ended = daemon.wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(0), "{}", ended.output);
         nothing_is_in_flight(&world).await;
         let tally = world.receiver.tally();
@@ -71,7 +76,7 @@ async fn what_does_not_fit_into_the_drain_time_is_given_back() {
     let world = World::new().await;
     let never = Gate::closed();
     let daemon = held(&world, &never, "1s").await;
-    daemon.drains(Duration::from_secs(1 + 5)).await;
+    daemon.drains(LESS_THAN_AN_ATTEMPT).await;
     everything_is_given_back(&world).await;
 }
 
@@ -84,7 +89,7 @@ async fn a_second_signal_gives_back_at_once() {
     daemon.signal(Signal::SIGTERM);
     daemon.line(from, &["draining"]).await;
     daemon.signal(Signal::SIGTERM);
-    let ended = daemon.wait_exit(Duration::from_secs(5)).await;
+    let ended = daemon.wait_exit(LESS_THAN_AN_ATTEMPT).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
     everything_is_given_back(&world).await;
 }

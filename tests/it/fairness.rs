@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::support::daemon::Daemon;
-use crate::support::eventually::{eventually, ticks};
+use crate::support::eventually::{PATIENCE, eventually, ticks};
 use crate::support::moment::{Moment, moment};
 use crate::support::receiver::{Answer, Gate, Receiver};
 use crate::support::runtime::servers;
@@ -20,8 +20,8 @@ const SLOW: usize = 60;
 const SLOWNESS: Duration = Duration::from_secs(1);
 const SLOTS: usize = 32;
 const CAP: usize = 8;
-/// What the machine may be late by while other tests use it.
-const SLACK: f64 = 0.3;
+/// What the machine may be late by while other tests use it: less than one row of the dead holds a slot for.
+const SLACK: f64 = 1.5;
 
 /// Rows for the healthy at a steady pace, and when each of them was there to be found.
 async fn rounds(world: &World, healthy: &[Receiver]) -> HashMap<String, Moment> {
@@ -41,8 +41,11 @@ async fn rounds(world: &World, healthy: &[Receiver]) -> HashMap<String, Moment> 
 /// How long the slowest but one in twenty took, when all have come.
 async fn p95(healthy: &[Receiver], sent: &HashMap<String, Moment>) -> f64 {
     let mut delays = eventually("every row of the healthy comes", async || {
-        let came = healthy.iter().flat_map(Receiver::received);
-        let delays: Vec<f64> = came.filter_map(|one| Some(one.moment - sent.get(&one.idempotency_key())?)).collect();
+        let mut came: HashMap<String, Moment> = HashMap::new();
+        for one in healthy.iter().flat_map(Receiver::received) {
+            came.entry(one.idempotency_key()).or_insert(one.moment);
+        }
+        let delays: Vec<f64> = sent.iter().filter_map(|(key, sent)| Some(came.get(key)? - sent)).collect();
         if delays.len() == sent.len() { Ok(delays) } else { Err(format!("{} of {}", delays.len(), sent.len())) }
     })
     .await;
@@ -87,6 +90,6 @@ async fn dead_and_slow_destinations_keep_no_row_of_the_others_waiting() {
     // Nor is anything of the others lost.
     gate.open();
     let name = dead.address.to_string();
-    Daemon::command(daemon.config(), &["destinations", "--release", &name]).wait_exit(ROUND * 80).await;
+    Daemon::command(daemon.config(), &["destinations", "--release", &name]).wait_exit(PATIENCE).await;
     world.all_are("delivered").await;
 }

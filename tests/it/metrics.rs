@@ -1,10 +1,11 @@
 //! The exported metrics follow Prometheus' guidelines: help, type, unit in the name, no label that a row could fill.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::support::daemon::Daemon;
 use crate::support::dns::{Dns, addresses};
-use crate::support::eventually::eventually;
+use crate::support::eventually::{eventually, eventually_within};
 use crate::support::receiver::Answer;
 use crate::support::seal::Draft;
 use crate::support::world::World;
@@ -86,6 +87,7 @@ async fn labels_come_from_closed_lists_whatever_the_rows_say() {
 #[tokio::test]
 async fn fifty_thousand_hostile_hosts_add_no_series() {
     const HOSTS: usize = 50_000;
+    const HOSTS_PATIENCE: Duration = Duration::from_secs(240);
     /// With buckets; a Prometheus takes a hundred replicas of it without noticing.
     const BUDGET: usize = 1500;
     let (world, dns) = (World::new().await, Dns::start().await);
@@ -107,7 +109,7 @@ async fn fifty_thousand_hostile_hosts_add_no_series() {
         world.database.insert(&world.seal(drafts)).await;
     };
     let settled = async |rows: f64| {
-        eventually("every row was judged", async || {
+        eventually_within(HOSTS_PATIENCE, "every row was judged", async || {
             let metrics = daemon.metrics().await;
             let settled = metrics.total("outboxd_settled_rows_total", &[]);
             if settled >= rows { Ok(metrics.text) } else { Err(settled) }

@@ -1,12 +1,10 @@
 //! Every major version that is supported, from an empty database to a webhook that was received: the migrations, the host's
 //! functions, the daemon, the inbox. Debian's version has all the other tests.
 
-use std::time::Duration;
-
 use super::Scene;
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::history::{Commit, Enqueued};
 use crate::support::host::{Host, Registration};
 use crate::support::seal::Draft;
@@ -21,7 +19,7 @@ async fn the_whole_works_on(major: u32) {
     assert_eq!(version.split('.').next(), Some(major.to_string().as_str()));
     for words in [&["migrate"][..], &["migrate", "--check"]] {
         let config = Config::empty().set("database.url", server.url("app"));
-        let ended = Daemon::command(&config, words).wait_exit(Duration::from_secs(30)).await;
+        let ended = Daemon::command(&config, words).wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(0), "{}", ended.output);
     }
 
