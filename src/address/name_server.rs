@@ -74,8 +74,8 @@ impl NameServer {
     /// For tests of silence: gives up soon.
     pub(crate) fn hasty_resolver(&self) -> Resolver {
         let limits = ResolverLimits {
-            total: Duration::from_millis(400),
-            question: Duration::from_millis(150),
+            total: Duration::from_millis(1500),
+            question: Duration::from_millis(500),
             ..ResolverLimits::default()
         };
         Resolver::with_limits(&[self.address], limits).unwrap()

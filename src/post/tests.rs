@@ -37,7 +37,7 @@ fn patient() -> Instant {
 }
 
 fn soon() -> Instant {
-    Instant::now() + Duration::from_millis(700)
+    Instant::now() + Duration::from_millis(1500)
 }
 
 /// A certificate authority that clients made by it trust alone.

@@ -35,7 +35,7 @@ pub struct Life {
 impl Life {
     /// One that cannot start says so and ends; one that serves goes on.
     pub fn is_starting(&self) -> bool {
-        self.since.elapsed() < Duration::from_secs(5)
+        self.since.elapsed() < Duration::from_secs(15)
     }
 
     /// Whether SIGTERM has its handler, by the kernel's word.

@@ -130,7 +130,7 @@ async fn an_idle_connection_is_closed_when_its_time_is_up_and_not_at_the_next_us
 async fn a_connection_is_closed_at_its_age_however_busy() {
     let authority = Authority::new();
     let (receiver, mut closes) = noting_closes(&authority).await;
-    let client = authority.client_with(limits(LONG, Duration::from_secs(1), 8));
+    let client = authority.client_with(limits(LONG, Duration::from_secs(3), 8));
     while receiver.accepted() < 2 {
         assert_eq!(replied(&post(&client, &receiver, false, patient()).await).status, 200);
     }
