@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::metrics::ACCOUNTS_FULL;
 use crate::support::receiver::{Answer, Gate, Receiver};
 use crate::support::seal::Draft;
@@ -80,11 +80,11 @@ async fn an_account_holds_its_share_of_the_slots_and_no_more() {
     let world = World::new().await;
     let (gate, other) = crowded(&world).await;
     let config = config(&world);
-    let warned = Daemon::command(&config, &["check"]).wait_exit(Duration::from_secs(30)).await;
+    let warned = Daemon::command(&config, &["check"]).wait_exit(PATIENCE).await;
     let (_, statement) = warned.output.split_once("have their share: run ").expect("it says what to do");
     let statement = statement.lines().next().expect("it is in one line");
     world.database.client.batch_execute(statement).await.expect("the statement does it");
-    let checked = Daemon::command(&config, &["check"]).wait_exit(Duration::from_secs(30)).await;
+    let checked = Daemon::command(&config, &["check"]).wait_exit(PATIENCE).await;
     assert!(!checked.output.contains("account_share"), "{}", checked.output);
     let daemon = Daemon::start(&config).await;
     assert!(!daemon.text().contains("account_share"), "{}", daemon.text());

@@ -1,12 +1,11 @@
 //! The demo: what a newcomer sees first must hold what it promises, and leave nothing behind.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 
 use crate::support::cluster;
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
+use crate::support::eventually::PATIENCE;
 
 #[tokio::test]
 async fn the_demo_delivers_what_can_be_delivered_and_leaves_nothing_behind() {
@@ -14,7 +13,7 @@ async fn the_demo_delivers_what_can_be_delivered_and_leaves_nothing_behind() {
     let home = config.path("tmp");
     std::fs::create_dir(&home).expect("our directory is ours");
     let config = config.environment("TMPDIR", home.to_str().expect("temp paths are UTF-8"));
-    let ended = Daemon::command(&config, &["demo", "--rows", "200"]).wait_exit(Duration::from_secs(60)).await;
+    let ended = Daemon::command(&config, &["demo", "--rows", "200"]).wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
     // Steady ones verify one attempt of each, the one who fails twice three of each, the one who is gone one.
     for words in
@@ -56,7 +55,7 @@ async fn the_five_minutes_with_psql_end_with_a_delivered_webhook() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     daemon.line(0, &["received", "signature verified"]).await;
     daemon.signal(Signal::SIGINT);
-    let ended = daemon.wait_exit(Duration::from_secs(20)).await;
+    let ended = daemon.wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
 }
 
@@ -66,7 +65,7 @@ async fn the_receivers_demo_loses_nothing_through_a_kill_and_leaves_nothing_behi
     let home = config.path("tmp");
     std::fs::create_dir(&home).expect("our directory is ours");
     let config = config.environment("TMPDIR", home.to_str().expect("temp paths are UTF-8"));
-    let ended = Daemon::command(&config, &["receive", "--demo"]).wait_exit(Duration::from_secs(60)).await;
+    let ended = Daemon::command(&config, &["receive", "--demo"]).wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
     for words in ["400 sent, 0 lost", "bytes, 0 did not", "40 of 40 refused with 409"] {
         assert!(ended.output.contains(words), "no {words:?} in\n{}", ended.output);

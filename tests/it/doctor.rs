@@ -1,10 +1,8 @@
 //! `outboxd doctor`: an incident is named, and so is what to do about it, by the command's words alone.
 
-use std::time::Duration;
-
 use crate::support::cluster::TABLE;
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::receiver::Answer;
 use crate::support::seal::EnvelopeKey;
 use crate::support::tool::outboxd;
@@ -94,7 +92,7 @@ async fn what_check_finds_wrong_is_said_and_is_the_exit_code() {
         .config()
         .set("database.url", "postgresql://nobody@127.0.0.1:1/none")
         .set("database.connect_timeout", "1s");
-    let told = Daemon::command(&config, &["doctor"]).wait_exit(Duration::from_secs(30)).await;
+    let told = Daemon::command(&config, &["doctor"]).wait_exit(PATIENCE).await;
     assert_eq!(told.code, Some(69), "{}", told.output);
     assert!(told.output.contains("FAIL  database"), "{}", told.output);
 }

@@ -1,7 +1,6 @@
 //! `outboxd receive import`: the SQLite ledger's rows become the inbox's, each as it was, or none does.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use ring::digest::{SHA256, digest};
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::cluster::Database;
 use crate::support::config::Config;
 use crate::support::daemon::{Daemon, Ended};
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 
 const SCENARIOS: &str = include_str!("../vectors/cms/processing.json");
 
@@ -168,7 +167,7 @@ fn command(database: &Database, file: &Path, words: &[&str]) -> Daemon {
 }
 
 async fn import(database: &Database, file: &Path, words: &[&str]) -> Ended {
-    command(database, file, words).wait_exit(Duration::from_secs(60)).await
+    command(database, file, words).wait_exit(PATIENCE).await
 }
 
 async fn received(database: &Database) -> i64 {
@@ -215,7 +214,7 @@ async fn an_import_that_is_killed_leaves_whole_rows_and_the_next_brings_the_rest
     let killed = command(&database, &ledger.path, &[]);
     eventually("a batch is stored", async || (received(&database).await > 0).then_some(()).ok_or("none is")).await;
     killed.signal(Signal::SIGKILL);
-    killed.wait_exit(Duration::from_secs(20)).await;
+    killed.wait_exit(PATIENCE).await;
     let damaged: i64 =
         database.value("select count(*) from cms_terminal_notifications where damage is not null", &[]).await;
     assert!(damaged == 0 && received(&database).await % 200 == 0);

@@ -1,17 +1,16 @@
 //! `outboxd migrate` as a person runs it: what is missing, what was applied, and the same for another tool.
 
-use std::time::Duration;
-
 use crate::support::cluster::{self, Database};
 use crate::support::config::Config;
 use crate::support::daemon::{Daemon, Ended};
+use crate::support::eventually::PATIENCE;
 
 const SDK_SCHEMA: &str = include_str!("../vectors/sdk_schema.sql");
 
 async fn migrate(url: &str, words: &[&str]) -> Ended {
     let config = Config::empty().set("database.url", url);
     let arguments: Vec<&str> = std::iter::once("migrate").chain(words.iter().copied()).collect();
-    Daemon::command(&config, &arguments).wait_exit(Duration::from_secs(20)).await
+    Daemon::command(&config, &arguments).wait_exit(PATIENCE).await
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! What systemd is told: ready, alive, reloading, stopping.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use tokio::net::UnixDatagram;
 
@@ -41,5 +39,5 @@ async fn systemd_hears_that_it_is_ready_alive_reloading_and_stopping() {
     heard(&socket, "READY=1").await;
     daemon.signal(Signal::SIGTERM);
     heard(&socket, "STOPPING=1").await;
-    assert_eq!(daemon.wait_exit(Duration::from_secs(10)).await.code, Some(0));
+    assert_eq!(daemon.wait_exit(PATIENCE).await.code, Some(0));
 }

@@ -1,10 +1,10 @@
 //! The README is part of the product: its tables, its settings and its example are what the binary has.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use crate::support::config::{Config, text};
 use crate::support::daemon::Daemon;
+use crate::support::eventually::PATIENCE;
 use crate::support::world::World;
 
 const README: &str = include_str!("../../README.md");
@@ -31,7 +31,7 @@ fn settings() -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_table_of_codes_is_what_the_command_prints() {
-    let ended = Daemon::command(&Config::empty(), &["codes", "--markdown"]).wait_exit(Duration::from_secs(10)).await;
+    let ended = Daemon::command(&Config::empty(), &["codes", "--markdown"]).wait_exit(PATIENCE).await;
     assert!(README.contains(ended.output.trim()), "paste this into README.md:\n{}", ended.output);
 }
 
@@ -75,7 +75,7 @@ async fn its_example_configuration_passes_the_check() {
     let directory = password.parent().expect("a file has one");
     let example = example.replace("/run/secrets", &text(directory));
     let config = Config::empty().extra(&example).environment("OUTBOXD_DATABASE__URL", &world.database.url);
-    let ended = Daemon::command(&config, &["check"]).wait_exit(Duration::from_secs(20)).await;
+    let ended = Daemon::command(&config, &["check"]).wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
 }
 
@@ -86,7 +86,7 @@ async fn every_configuration_that_it_shows_is_accepted() {
     for example in examples {
         // The settings are read and judged; the files that they name are not.
         let config = Config::empty().extra(example);
-        let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(Duration::from_secs(10)).await;
+        let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(0), "{example}\n{}", ended.output);
     }
 }
@@ -100,7 +100,7 @@ async fn every_command_that_it_shows_is_one() {
         .collect();
     assert!(commands.len() >= 4, "{commands:?}");
     for command in commands {
-        let ended = Daemon::command(&Config::empty(), &[command, "--help"]).wait_exit(Duration::from_secs(10)).await;
+        let ended = Daemon::command(&Config::empty(), &[command, "--help"]).wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(0), "{command}: {}", ended.output);
     }
 }

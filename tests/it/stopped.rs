@@ -1,12 +1,10 @@
 //! A process that stands still for longer than its leases (SIGSTOP, a frozen machine) finds out before it sends, and where it
 //! was stopped too late for that, its late word counts for nothing.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::metrics::{ATTEMPTS, LEASES_LOST};
 use crate::support::receiver::Answer;
 use crate::support::world::World;
@@ -25,7 +23,7 @@ async fn stopped_past_its_lease(world: &World, orders: &str) -> Daemon {
     let rows = world.all_are("delivered").await;
     assert_eq!(rows[0].attempt_count, 2, "{}", rows[0]);
     heir.signal(Signal::SIGTERM);
-    heir.wait_exit(Duration::from_secs(20)).await;
+    heir.wait_exit(PATIENCE).await;
     daemon
 }
 

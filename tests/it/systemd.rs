@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
+use crate::support::eventually::PATIENCE;
 
 const UNIT: &str = include_str!("../../deploy/systemd/outboxd.service");
 const RECEIVE: &str = include_str!("../../deploy/systemd/outboxd-receive.service");
@@ -100,7 +100,7 @@ fn a_stop_leaves_time_to_drain_and_only_what_may_mend_itself_is_started_again() 
 async fn the_example_configurations_are_accepted_and_name_what_the_units_bring() {
     for (name, unit, example) in UNITS {
         let config = Config::empty().extra(example);
-        let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(Duration::from_secs(10)).await;
+        let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(0), "{}", ended.output);
         let credentials = format!("/run/credentials/{name}.service/");
         let named: Vec<&str> = example.split(&credentials).skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -138,7 +138,7 @@ async fn every_setting_of_the_example_environment_is_one() {
         .filter(|(name, _)| name.starts_with("OUTBOXD_"))
         .fold(Config::empty().extra(EXAMPLE), |config, (name, value)| config.environment(name, value));
     assert!(config.environment.len() >= 3);
-    let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(Duration::from_secs(10)).await;
+    let ended = Daemon::command(&config, &["migrate", "--print"]).wait_exit(PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}", ended.output);
 }
 

@@ -5,7 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::support::cluster::{Database, TABLE};
 use crate::support::daemon::Daemon;
-use crate::support::eventually::eventually;
+use crate::support::eventually::{PATIENCE, eventually};
 use crate::support::host::{Host, Registration};
 use crate::support::keys::SigningKey;
 use crate::support::receiver::Receiver;
@@ -42,7 +42,7 @@ async fn this_daemon_serves_the_schema_before_it_and_one_that_is_migrated_under_
     world.insert("/before", 20).await;
     let daemon = Daemon::start(&world.config()).await;
     world.all_are("delivered").await;
-    let migrated = Daemon::command(&world.config(), &["migrate"]).wait_exit(std::time::Duration::from_secs(20)).await;
+    let migrated = Daemon::command(&world.config(), &["migrate"]).wait_exit(PATIENCE).await;
     assert_eq!(migrated.code, Some(0), "{}", migrated.output);
     let host = Host::on(&world.database).await;
     let task = host.issue(&world.key, "create_media_buy", &Registration::to(world.receiver.url("/after"))).await;
