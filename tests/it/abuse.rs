@@ -71,9 +71,9 @@ impl Case {
     }
 }
 
-const ATTEMPT: Duration = Duration::from_secs(3);
+const ATTEMPT: Duration = Duration::from_secs(5);
 /// How much later than its deadline an attempt may be told of on a machine that has other things to do.
-const SLACK: Duration = Duration::from_secs(2);
+const SLACK: Duration = Duration::from_secs(4);
 
 struct Played {
     case: Case,
@@ -103,7 +103,7 @@ pub fn config(world: &World, extra_anchors: &[&str]) -> Config {
     config
         .set("delivery.slots", 256)
         .set("egress.trust_anchors", anchors)
-        .set("egress.attempt_timeout", "3s")
+        .set("egress.attempt_timeout", format!("{}s", ATTEMPT.as_secs()))
         .set("retry.base", "10m")
         .set("retry.slow_base", "10m")
 }
