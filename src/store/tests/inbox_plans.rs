@@ -92,16 +92,28 @@ async fn costs(db: &Database, event: &str) -> Vec<(&'static str, u64)> {
     found
 }
 
+/// The least of three: what other tests change in the catalog may cost a session everything that it knew of its own.
+async fn least_costs(db: &Database, event: &str) -> Vec<(&'static str, u64)> {
+    let mut least = costs(db, event).await;
+    for nth in ["second", "third"] {
+        let again = costs(db, &format!("{event}-{nth}")).await;
+        for ((_, least), (_, again)) in least.iter_mut().zip(again) {
+            *least = again.min(*least);
+        }
+    }
+    least
+}
+
 #[tokio::test]
 async fn no_operation_costs_more_for_fifty_times_the_rows() {
     let db = inbox().await;
     forget_statistics(&db).await;
     fill(&db, 1, 1000).await;
-    let few = costs(&db, "few").await;
+    let few = least_costs(&db, "few").await;
     fill(&db, 1001, 50_000).await;
-    let many = costs(&db, "many").await;
+    let many = least_costs(&db, "many").await;
     db.run("vacuum analyze cms_terminal_notification_inbox, cms_terminal_notification_processing").await;
-    let analyzed = costs(&db, "analyzed").await;
+    let analyzed = least_costs(&db, "analyzed").await;
     for ((name, few), (_, many)) in few.iter().zip(many.iter()).chain(few.iter().zip(&analyzed)) {
         // A level or two more in each of the indexes that a row is in.
         assert!(*many <= few + 40, "{name}: {few} pages became {many}; {analyzed:?}");

@@ -34,9 +34,13 @@ async fn rows_are_listed_by_the_index_and_no_further_than_the_bound_whatever_the
     fill(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
     // The statistics know of one account and ten destinations, and of none of the rows that come last.
     analyze(&db).await;
-    put(&db, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
-    let others = "account_id = 'b', url = replace(url, 'https://', 'https://new-')";
-    db.run(&format!("update {TABLE} set {others} where id > 20000")).await;
+    let like = "task_type, terminal_status, operation_id, encrypted_body, envelope_nonce, retry_horizon_seconds, state, available_at, \
+                first_attempt_at, retry_until";
+    db.run(&format!(
+        "insert into {TABLE} (task_id, account_id, url, idempotency_key, {like}) \
+         select 'q' || task_id, 'b', replace(url, 'https://', 'https://new-'), 'q' || idempotency_key, {like} from {TABLE}"
+    ))
+    .await;
     let fresh = Database::new(Schema::Ours).await;
     make_list_indexes(&fresh).await;
     fill(&fresh, 20_000, "delivered", LONG_AGO, HORIZON_AHEAD).await;
