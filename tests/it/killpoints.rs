@@ -50,6 +50,15 @@ impl Scene {
         let ended = daemon.wait_exit(PATIENCE).await;
         assert_eq!(ended.code, Some(-(Signal::SIGKILL as i32)), "{}", ended.output);
         self.history.faults.push(Fault::between("kill", Some(point), begun, moment()));
+        // What it had asked for last is done by the server all the same: a claim of that kind would take rows after this.
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1";
+        eventually("the server is done with the dead", async || {
+            match self.world.database.value::<i64>(left, &[&point]).await {
+                0 => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
         // As though the leases of the dead had run out: nobody is left who would count on them.
         let sql = format!(
             "UPDATE {TABLE} SET lease_expires_at = clock_timestamp(), available_at = clock_timestamp() \
