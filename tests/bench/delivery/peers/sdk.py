@@ -1,8 +1,8 @@
 """The SDK's own worker, so many processes of so many tasks, over the rows that are measured.
 
 Imports the SDK once (30 CPU-seconds) and forks the processes that an order on its standard input asks for; their process
-ids are printed, and the next order kills them. An order may ask for the outbox's table instead. Changes one thing of the SDK: `adcp.signing.jwks.validate_resolved_ip`,
-which refuses loopback by design, lets every address pass. The receiver is on loopback.
+ids are printed, and the next order kills them. An order may ask for the outbox's table instead. Changes one thing of the SDK:
+`adcp.signing.jwks.validate_resolved_ip`, which refuses loopback by design, lets every address pass. The receiver is on loopback.
 """
 
 from __future__ import annotations
