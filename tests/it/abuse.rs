@@ -73,7 +73,7 @@ impl Case {
 
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// How much later than its deadline an attempt may be told of on a machine that has other things to do.
-const SLACK: Duration = Duration::from_secs(4);
+const SLACK: Duration = Duration::from_secs(2);
 
 struct Played {
     case: Case,

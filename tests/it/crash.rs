@@ -13,7 +13,7 @@ const ROWS: usize = 200;
 const LEASE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(500);
 /// For two hundred TLS handshakes of a debug build on a shared machine.
-const SLACK: Duration = Duration::from_secs(30);
+const SLACK: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn p1_rows_in_flight_when_it_is_killed_are_delivered_after_the_lease() {

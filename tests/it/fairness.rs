@@ -20,8 +20,8 @@ const SLOW: usize = 60;
 const SLOWNESS: Duration = Duration::from_secs(1);
 const SLOTS: usize = 32;
 const CAP: usize = 8;
-/// What the machine may be late by while other tests use it: less than one row of the dead holds a slot for.
-const SLACK: f64 = 1.5;
+/// What the machine may be late by while other tests use it.
+const SLACK: f64 = 0.3;
 
 /// Rows for the healthy at a steady pace, and when each of them was there to be found.
 async fn rounds(world: &World, healthy: &[Receiver]) -> HashMap<String, Moment> {

@@ -11,8 +11,7 @@ use crate::support::world::World;
 const WINDOW: f64 = 12.0;
 const WINDOW_PATIENCE: Duration = Duration::from_secs(75);
 const STATEMENTS_A_SECOND: f64 = 4.0;
-/// What is promised of a release; a debug build on a busy machine takes up to 0.6 per cent.
-const OF_A_CORE: f64 = if cfg!(debug_assertions) { 0.01 } else { 0.005 };
+const OF_A_CORE: f64 = 0.005;
 
 /// Transactions of the database, as the server counts them whoever made them, and the moment.
 async fn transactions(watcher: &tokio_postgres::Client, database: &str) -> (i64, f64) {

@@ -300,7 +300,7 @@ async fn a_drain_waits_for_no_collector_that_says_nothing() {
 /// The system's resolver looks up the collector's name, and cannot be called off.
 #[tokio::test]
 async fn a_drain_waits_for_no_name_server_that_says_nothing() {
-    const SHORT: Duration = Duration::from_secs(20);
+    const SHORT: Duration = Duration::from_secs(10);
     let world = World::new().await;
     let silent = UdpSocket::bind("127.0.77.1:53").await.expect("this address has no name server");
     let config = world.config().set("tracing.otlp_endpoint", "http://collector.example/v1/traces");

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::support::cluster::{Database, insert_by, try_connect};
 use crate::support::config::Config;
 use crate::support::daemon::Daemon;
-use crate::support::eventually::{PATIENCE, eventually, eventually_within, ticks, within};
+use crate::support::eventually::{eventually, eventually_within, ticks, within};
 use crate::support::history::{Commit, Enqueued, Fault, History, Moment, Receipt, Report, moment};
 use crate::support::keys::SigningKey;
 use crate::support::receiver::Receiver;
@@ -29,10 +29,8 @@ use crate::support::world::World;
 
 /// From when Postgres is back, or from the promotion, until rows are delivered again.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// What the machine may be late by while other tests use it.
-const SLACK: Duration = Duration::from_secs(10);
 /// For rows whose lease has to lapse first.
-const SETTLING: Duration = Duration::from_secs(60);
+const SETTLING: Duration = Duration::from_secs(40);
 
 /// A world whose every step is written down, and the faults that were made in it.
 struct Scene {
@@ -147,7 +145,7 @@ impl Scene {
         })
         .await;
         let took = since.elapsed();
-        assert!(took < RECOVERY + SLACK, "it took {took:?}\n{}", daemon.text());
+        assert!(took < RECOVERY, "it took {took:?}\n{}", daemon.text());
         assert!(daemon.is_running());
         took
     }
@@ -177,7 +175,7 @@ impl Scene {
 
     async fn all_end(&self) {
         eventually_within(SETTLING, "every row is delivered", async || {
-            let rows = within(PATIENCE, "the rows", self.world.database.rows()).await;
+            let rows = within(RECOVERY, "the rows", self.world.database.rows()).await;
             match rows.iter().find(|row| row.state != "delivered") {
                 Some(other) => Err(other.to_string()),
                 None => Ok(()),

@@ -16,8 +16,6 @@ use crate::support::seal::{Draft, EnvelopeKey};
 use crate::support::tool::{Done, outboxd};
 use crate::support::world::World;
 
-/// Two seconds for a hundred thousand rows, and what a busy machine takes to start the command.
-const COUNTED_WITHIN: Duration = Duration::from_secs(10);
 const BECAUSE: [&str; 5] = ["--run", "--reason", "INC-7", "--actor", "dana"];
 
 async fn steer(config: &Config, words: &[&str]) -> Done {
@@ -161,7 +159,7 @@ async fn a_run_that_is_interrupted_goes_on_where_it_was_and_changes_each_row_onc
     let counted = steer(&config, &["requeue", "--code", "http_gone", "--json"]).await;
     let took = begun.elapsed();
     assert_eq!(report(&counted)["matched"], many);
-    assert!(took < COUNTED_WITHIN, "counting took {took:?}");
+    assert!(took < Duration::from_secs(2), "counting took {took:?}");
     println!("{many} rows counted in {took:?}");
     // The rows that are requeued are delivered at once, and others' beside them: of the slots that are shipped one destination
     // gets a quarter.

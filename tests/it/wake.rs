@@ -49,7 +49,7 @@ async fn a_task_that_ends_in_sql_is_delivered_at_once_and_again_after_the_ear_wa
     assert!(daemon.is_running());
 }
 
-/// The time that it takes to notice is 15 s by the promise; a loaded machine adds to it.
+/// The time that it takes to notice, by the promise: 15 s. What a loaded machine adds is none of it.
 #[tokio::test]
 async fn a_connection_that_went_silent_is_noticed_and_what_it_missed_is_delivered() {
     let world = World::new().await;
@@ -65,7 +65,7 @@ async fn a_connection_that_went_silent_is_noticed_and_what_it_missed_is_delivere
     let task = host.issue(&world.key, "create_media_buy", &registration).await;
     assert_eq!(host.complete(&task, "{}").await, Ok(true));
     daemon.line(0, &["not heard any more", "outbox/beat_ear: no answer within 8 s"]).await;
-    assert!(frozen.elapsed() < Duration::from_secs(15 + 10), "noticed after {:?}", frozen.elapsed());
+    assert!(frozen.elapsed() < Duration::from_secs(15), "noticed after {:?}", frozen.elapsed());
     world.all_are_within(SOON, "delivered").await;
     hears(&daemon, 1.0).await;
 }

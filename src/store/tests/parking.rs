@@ -4,15 +4,10 @@ use super::*;
 use crate::store::parking::{NewParked, ProbeAnswer};
 
 const NAME: &str = "buyer.example.com";
-const LASTS: Duration = Duration::from_secs(20);
+const LASTS: Duration = Duration::from_secs(15);
 
 fn parked(destination: &str, seconds: f64) -> NewParked<'_> {
     NewParked { destination, seconds, reason: "timeout", trips: 2 }
-}
-
-/// In whole tens of seconds, rounded up: nothing of that changes where the machine stands still for a moment.
-fn tens(left: Duration) -> u64 {
-    (left.as_secs_f64() / 10.0).ceil() as u64 * 10
 }
 
 impl Database {
@@ -20,19 +15,19 @@ impl Database {
         self.store.park_destinations(&[parked(NAME, seconds)], replica).await.expect("it writes");
     }
 
-    /// Whether a replica won, and for how many tens of seconds it has to wait where not.
+    /// Whether a replica won, and for how many whole seconds it has to wait where not.
     async fn probe(&self, replica: &str) -> (bool, u64) {
         let asked = [NAME.to_owned()];
         let mut answers = self.store.claim_probes(&asked, replica, LASTS).await.expect("it answers");
         let ProbeAnswer { destination, won, left } = answers.pop().expect("each is answered");
         assert_eq!((destination.as_str(), answers.len()), (NAME, 0));
-        (won, tens(left))
+        (won, left.as_secs_f64().ceil() as u64)
     }
 
-    /// For how many tens of seconds a replica has to leave it alone; nothing where it is not listed.
+    /// For how many seconds, rounded up, a replica has to leave it alone; nothing where it is not listed.
     async fn left(&self, replica: &str) -> Option<u64> {
         let list = self.store.read_parked(10, replica).await.expect("it reads");
-        list.first().map(|one| tens(one.left))
+        list.first().map(|one| one.left.as_secs_f64().ceil() as u64)
     }
 
     /// As though the pause of every destination had just passed.
@@ -49,8 +44,8 @@ async fn a_pause_is_never_shortened_and_ends_a_probe() {
     assert_eq!(db.left("c").await, Some(60));
     db.over().await;
     assert_eq!(db.probe("a").await, (true, 0));
-    db.park(40.0, "a").await;
-    assert_eq!((db.left("a").await, db.left("b").await), (Some(40), Some(40)), "nobody waits for the probe any more");
+    db.park(4.0, "a").await;
+    assert_eq!((db.left("a").await, db.left("b").await), (Some(4), Some(4)), "nobody waits for the probe any more");
     let kept = format!("select concat_ws(' ', reason, trips, replica, since < parked_until) from {TABLE}_parked");
     assert_eq!(db.text(&kept, &[]).await, "timeout 2 a t");
 }
@@ -63,9 +58,9 @@ async fn one_replica_probes_and_the_others_wait_for_it() {
     assert_eq!(db.probe("a").await, (false, 30));
     db.over().await;
     assert_eq!(db.probe("b").await, (true, 0));
-    assert_eq!(db.probe("a").await, (false, 20));
+    assert_eq!(db.probe("a").await, (false, 15));
     assert_eq!(db.probe("b").await, (true, 0), "its own turn, with another row");
-    assert_eq!((db.left("a").await, db.left("b").await), (Some(20), Some(0)));
+    assert_eq!((db.left("a").await, db.left("b").await), (Some(15), Some(0)));
     db.run(&format!("update {TABLE}_parked set probe_until = clock_timestamp()")).await;
     assert_eq!(db.probe("a").await, (true, 0), "whoever probes and says nothing loses its turn");
 }
@@ -93,7 +88,7 @@ async fn a_destination_that_answered_is_let_go_unless_somebody_knows_better() {
     db.over().await;
     assert!(db.probe("b").await.0);
     let_go("a").await;
-    assert_eq!(db.left("a").await, Some(20), "another tries it");
+    assert_eq!(db.left("a").await, Some(15), "another tries it");
     let_go("b").await;
     assert_eq!(db.left("a").await, None);
 }
@@ -115,7 +110,7 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
     let db = Database::new(Schema::Ours).await;
     db.insert(&["https://buyer.example.com/a", "https://Other.example.com:8443/b", "https://other.example.com:8443/c"])
         .await;
-    db.store.park_destinations(&[parked(NAME, 99.5), parked("gone.example.com", 50.0)], "a").await.expect("it writes");
+    db.store.park_destinations(&[parked(NAME, 9.5), parked("gone.example.com", 1.0)], "a").await.expect("it writes");
     let (shown, are_more) = db.store.list_destinations(10, 100, 10).await.expect("it answers");
     let told: Vec<(&str, u64, bool)> =
         shown.iter().map(|one| (one.destination.as_str(), one.due, one.parked.is_some())).collect();
@@ -123,7 +118,7 @@ async fn an_operator_is_shown_what_is_parked_and_what_waits() {
     assert_eq!(told, [(NAME, 1, true), ("gone.example.com", 0, true), other]);
     let one = shown[0].parked.as_ref().expect("it is parked");
     assert_eq!((one.reason.as_str(), one.trips, one.replica.as_str(), &one.prober), ("timeout", 2, "a", &None));
-    assert!(one.left > Duration::from_secs(50) && one.since < Duration::from_secs(45), "{one:?}");
+    assert!(one.left > Duration::from_secs(9) && one.since < Duration::from_secs(5), "{one:?}");
     assert!(!are_more && shown.iter().all(|one| !one.is_more));
     // Who is parked is shown however few are looked at.
     let (shown, are_more) = db.store.list_destinations(1, 100, 10).await.expect("it answers");

@@ -20,7 +20,6 @@ const CLIENTS: u32 = 5;
 const ROWS_EACH: usize = 5;
 /// Of each client; together five hundred rows a second.
 const EVERY: Duration = Duration::from_millis(50);
-/// Beside what the machine was late by itself.
 const LONGEST_INSERT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -69,29 +68,26 @@ fn sealed(rows: usize) -> Vec<Sealed> {
     Draft::many("https://buyer.example/hooks", rows).into_iter().map(|draft| draft.seal(&key)).collect()
 }
 
-/// How many rows a client inserted, the longest that it waited for one insert, and the longest for an answer that no lock holds up.
-async fn host(url: String, is_over: watch::Receiver<bool>) -> (usize, Duration, Duration) {
+/// How many rows a client inserted, and the longest that it waited for one insert.
+async fn host(url: String, is_over: watch::Receiver<bool>) -> (usize, Duration) {
     let client = connect(&url).await;
-    let (mut rows, mut longest, mut late, mut ticks) = (0, Duration::ZERO, Duration::ZERO, ticks(EVERY));
+    let (mut rows, mut longest, mut ticks) = (0, Duration::ZERO, ticks(EVERY));
     while !*is_over.borrow() {
         ticks.tick().await;
         let batch = sealed(ROWS_EACH);
-        let began = Instant::now();
-        client.batch_execute("select").await.expect("it answers");
-        late = late.max(began.elapsed());
         let began = Instant::now();
         insert_by(&client, &batch).await.expect("a host's insert never fails");
         longest = longest.max(began.elapsed());
         rows += batch.len();
     }
-    (rows, longest, late)
+    (rows, longest)
 }
 
 #[tokio::test]
 async fn every_migration_applies_under_load_and_holds_no_insert_up_for_a_second() {
     let database = sdk_made().await;
     let (over, is_over) = watch::channel(false);
-    let hosts: Vec<JoinHandle<(usize, Duration, Duration)>> =
+    let hosts: Vec<JoinHandle<(usize, Duration)>> =
         (0..CLIENTS).map(|_| servers().spawn(host(database.url.clone(), is_over.clone()))).collect();
     let (open, opened) = (open_transaction(&database).await, Instant::now());
     let migration = migrate(&database.url, &[]);
@@ -107,10 +103,10 @@ async fn every_migration_applies_under_load_and_holds_no_insert_up_for_a_second(
     assert_eq!(migrated.code, Some(0), "{}", migrated.output);
     over.send_replace(true);
     let lasted = opened.elapsed();
-    let (mut rows, mut longest, mut late) = (0, Duration::ZERO, Duration::ZERO);
+    let (mut rows, mut longest) = (0, Duration::ZERO);
     for host in hosts {
-        let (inserted, waited, answered) = host.await.expect("no host panics");
-        (rows, longest, late) = (rows + inserted, longest.max(waited), late.max(answered));
+        let (inserted, waited) = host.await.expect("no host panics");
+        (rows, longest) = (rows + inserted, longest.max(waited));
     }
     let rate = rows as f64 / lasted.as_secs_f64();
     println!(
@@ -119,12 +115,8 @@ async fn every_migration_applies_under_load_and_holds_no_insert_up_for_a_second(
         (rolled_back - opened).as_secs_f64(),
         lasted.as_secs_f64()
     );
-    assert!(
-        longest < LONGEST_INSERT + late,
-        "an insert waited for {longest:?}, with {late:?} for nothing\n{}",
-        migrated.output
-    );
-    assert!(rate > 100.0, "{rate} rows/s, on a machine that others use too");
+    assert!(longest < LONGEST_INSERT, "an insert waited for {longest:?}\n{}", migrated.output);
+    assert!(rate > 250.0, "{rate} rows/s, on a machine that others use too");
     assert_eq!(ended(&database.url, &["--check"]).await.code, Some(0));
     let stand: i64 = database.value(&format!("SELECT count(*) FROM {TABLE}"), &[]).await;
     assert_eq!(stand, (STOOD_BEFORE + rows) as i64);
